@@ -1,0 +1,3139 @@
+-- pgrag 0.1.0: installation. Built from sql/ by python -m pgrag._sql; do not edit.
+-- As the owner of the database, a role with CREATEROLE, after a superuser's "create extension vector":
+--   psql -X -1 -v ON_ERROR_STOP=1 -f pgrag--0.1.0.sql
+
+reset role;
+
+-- sql/00_roles.sql
+
+-- Roles and schemas, and every reason not to install.
+--
+--   pgrag          what applications see: functions and two views
+--   pgrag_data     tables with tenant data; nobody but the roles below has USAGE
+--   pgrag_private  keys and internals
+--
+--   pgrag_owner    owns the tables; row-level security is forced, so it sees no rows
+--   pgrag_engine   owns the SECURITY DEFINER functions; the only role whose policies show every row
+--   pgrag_viewer   owns the two views; its policies show what the session's principal may see
+--   pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys
+--                  EXECUTE on their functions and nothing else; grant them to login roles
+--   pgrag_browser  opt-in: SELECT on the views
+--
+-- Nothing here adopts an object it did not make. Roles belong to the cluster, so a second database
+-- finds them there and uses them, after a look at their attributes.
+
+-- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all.
+savepoint pgrag_install;
+
+do $$
+declare
+  v_version text;
+  v_schema  text;
+  v_taken   text;
+begin
+  if current_setting('server_version_num')::int < 160000 then
+    raise exception using errcode = 'RG103',
+      message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
+      hint = 'Use PostgreSQL 16, 17 or 18.';
+  end if;
+
+  select string_agg(nspname, ', ' order by nspname) into v_taken
+    from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private');
+  if v_taken is not null then
+    raise exception using errcode = 'RG105',
+      message = 'this database already has pgrag, or a schema of its name',
+      detail = format('schemas: %s', v_taken),
+      hint = 'To upgrade, run dist/pgrag--<from>--<to>.sql; to start again, first run the output of "pgrag sql --uninstall".';
+  end if;
+
+  select e.extversion, n.nspname into v_version, v_schema
+    from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector';
+  if v_version is null then
+    raise exception using errcode = 'RG101',
+      message = 'the extension vector is not in this database',
+      hint = 'As a superuser, or through your provider, once: create extension vector;';
+  end if;
+  if v_schema <> 'public' then
+    raise exception using errcode = 'RG106',
+      message = format('the extension vector is in schema %I, and pgrag looks for it in public', v_schema),
+      hint = 'As its owner: alter extension vector set schema public;';
+  end if;
+  if string_to_array(v_version, '.')::int[] < array[0, 8, 4]
+     and not (string_to_array(v_version, '.')::int[] >= array[0, 8, 2]
+              and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
+    raise exception using errcode = 'RG102',
+      message = format('the extension vector is %s, and pgrag needs 0.8.4 or later', v_version),
+      hint = 'Update the pgvector package, then: alter extension vector update; (0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
+  end if;
+
+  if not has_database_privilege(current_database(), 'create') then
+    raise exception using errcode = 'RG104',
+      message = format('role %I may not create schemas in this database', current_user),
+      hint = 'Install as the owner of the database, a role with CREATEROLE.';
+  end if;
+end
+$$;
+
+-- The roles. A CREATEROLE installer gets ADMIN on those it creates; it takes SET for the time of the
+-- installation only, and 99_grants.sql gives it back.
+do $$
+declare
+  v_role  text;
+  v_trust text;
+begin
+  foreach v_role in array array['pgrag_owner', 'pgrag_engine', 'pgrag_viewer', 'pgrag_reader', 'pgrag_writer',
+                                'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser']
+  loop
+    if not exists (select from pg_roles where rolname = v_role) then
+      begin
+        execute format('create role %I nologin noinherit', v_role);
+      exception when insufficient_privilege then
+        raise exception using errcode = 'RG104',
+          message = format('role %I may not create roles', current_user),
+          hint = 'Install as a role with CREATEROLE that owns the database.';
+      end;
+    end if;
+  end loop;
+
+  select string_agg(rolname, ', ' order by rolname) into v_trust
+    from pg_roles
+   where rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer')
+     and (rolcanlogin or rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication);
+  if v_trust is not null then
+    raise exception using errcode = 'RG107',
+      message = 'roles of pgrag exist with attributes that they must not have',
+      detail = format('roles: %s', v_trust),
+      hint = 'alter role … nologin nosuperuser nobypassrls nocreaterole nocreatedb noreplication; or drop them.';
+  end if;
+
+  begin
+    execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
+  exception when insufficient_privilege then
+    raise exception using errcode = 'RG104',
+      message = format('role %I may not install with the roles that another installation made', current_user),
+      hint = format('As the role that installed pgrag first, or a superuser: grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin option;', current_user);
+  end;
+end
+$$;
+
+create schema pgrag authorization pgrag_owner;
+create schema pgrag_data authorization pgrag_owner;
+create schema pgrag_private authorization pgrag_owner;
+
+comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
+comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
+comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
+
+-- Application roles get no TEMP: a temporary object is a name that other code might find first.
+do $$
+begin
+  execute format('revoke temporary on database %I from public', current_database());
+end
+$$;
+
+set local role pgrag_owner;
+grant usage, create on schema pgrag to pgrag_engine, pgrag_viewer;
+grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
+grant usage, create on schema pgrag_private to pgrag_engine;
+grant usage on schema pgrag_private to pgrag_viewer;
+
+-- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
+set local role pgrag_engine;
+alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
+set local role pgrag_owner;
+alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
+reset role;
+
+set local role pgrag_owner;
+
+-- sql/tables/tenant.sql
+
+-- One customer, company or team whose text must never meet another's. tenant_id leads every key of
+-- every table below, and every join: that is what lets the schema be distributed by tenant later.
+create table pgrag_data.tenant (
+  tenant_id       bigint generated always as identity,
+  tenant          text collate "C" not null,
+  name            text not null,
+  active_space_id bigint,
+  created_at      timestamptz not null default transaction_timestamp(),
+  constraint tenant_pkey primary key (tenant_id),
+  constraint tenant_tenant_key unique (tenant)
+);
+alter table pgrag_data.tenant enable row level security, force row level security;
+comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use.';
+
+-- sql/tables/principal.sql
+
+-- Who can be named in an access list. A dropped principal keeps its row and loses its name: one row
+-- changes however many access lists name it, and a later principal of the same name inherits nothing.
+create table pgrag_data.principal (
+  tenant_id    bigint not null,
+  principal_id bigint generated always as identity,
+  kind         text collate "C" not null,
+  name         text collate "C" not null,
+  created_at   timestamptz not null default transaction_timestamp(),
+  dropped_at   timestamptz,
+  constraint principal_pkey primary key (tenant_id, principal_id),
+  constraint principal_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
+  constraint principal_kind_check check (kind in ('user', 'service', 'group', 'everyone'))
+);
+create unique index principal_name_key on pgrag_data.principal (tenant_id, name) where dropped_at is null;
+alter table pgrag_data.principal enable row level security, force row level security;
+comment on table pgrag_data.principal is 'Users, services, groups, and the one principal "everyone" of each tenant.';
+
+-- sql/tables/membership.sql
+
+-- Groups in groups. The closure is computed for each question, so a row removed here takes effect at commit.
+create table pgrag_data.membership (
+  tenant_id  bigint not null,
+  member_id  bigint not null,
+  group_id   bigint not null,
+  created_at timestamptz not null default transaction_timestamp(),
+  constraint membership_pkey primary key (tenant_id, member_id, group_id),
+  constraint membership_member_fkey foreign key (tenant_id, member_id) references pgrag_data.principal (tenant_id, principal_id),
+  constraint membership_group_fkey foreign key (tenant_id, group_id) references pgrag_data.principal (tenant_id, principal_id)
+);
+create index membership_group on pgrag_data.membership (tenant_id, group_id);
+alter table pgrag_data.membership enable row level security, force row level security;
+comment on table pgrag_data.membership is 'Which users, services and groups belong directly to which group.';
+
+-- sql/tables/acl.sql
+
+-- Access lists are immutable and shared: the fingerprint of the sorted entries finds or creates one, and
+-- a document points at it. Changing who may read a document of any size is a change of one pointer.
+create table pgrag_data.acl (
+  tenant_id   bigint not null,
+  acl_id      bigint generated always as identity,
+  fingerprint bytea not null,
+  constraint acl_pkey primary key (tenant_id, acl_id),
+  constraint acl_fingerprint_key unique (tenant_id, fingerprint),
+  constraint acl_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id)
+);
+alter table pgrag_data.acl enable row level security, force row level security;
+comment on table pgrag_data.acl is 'Access lists, one for each distinct set of readers in a tenant.';
+
+create table pgrag_data.acl_entry (
+  tenant_id    bigint not null,
+  acl_id       bigint not null,
+  principal_id bigint not null,
+  constraint acl_entry_pkey primary key (tenant_id, principal_id, acl_id),
+  constraint acl_entry_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id),
+  constraint acl_entry_principal_fkey foreign key (tenant_id, principal_id) references pgrag_data.principal (tenant_id, principal_id)
+);
+create index acl_entry_acl on pgrag_data.acl_entry (tenant_id, acl_id);
+alter table pgrag_data.acl_entry enable row level security, force row level security;
+comment on table pgrag_data.acl_entry is 'The readers of each access list; a list without entries lets nobody in.';
+
+-- sql/tables/source.sql
+
+-- Where documents come from. A writer's token names one source, and the writer can write nowhere else.
+create table pgrag_data.source (
+  tenant_id  bigint not null,
+  source_id  bigint generated always as identity,
+  source     text collate "C" not null,
+  trust      text collate "C" not null,
+  processors text[] not null,
+  created_at timestamptz not null default transaction_timestamp(),
+  constraint source_pkey primary key (tenant_id, source_id),
+  constraint source_source_key unique (tenant_id, source),
+  constraint source_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
+  constraint source_trust_check check (trust in ('untrusted', 'external', 'internal', 'authoritative'))
+);
+alter table pgrag_data.source enable row level security, force row level security;
+comment on table pgrag_data.source is 'Sources, their trust class, and the outside processors that may receive their text.';
+
+-- sql/tables/embedding_space.sql
+
+-- What makes two vectors comparable. Immutable: another model, revision, prefix or dimension is another space.
+create table pgrag_data.embedding_space (
+  tenant_id       bigint not null,
+  space_id        bigint generated always as identity,
+  space           text collate "C" not null,
+  model           text not null,
+  model_revision  text not null,
+  dimension       integer not null,
+  metric          text not null,
+  normalisation   text not null,
+  preprocessing   text not null,
+  query_prefix    text not null,
+  document_prefix text not null,
+  storage         text not null,
+  zero_vectors    text not null,
+  created_at      timestamptz not null default transaction_timestamp(),
+  constraint embedding_space_pkey primary key (tenant_id, space_id),
+  constraint embedding_space_space_key unique (tenant_id, space),
+  constraint embedding_space_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
+  constraint embedding_space_dimension_check check (dimension between 1 and 2000),
+  constraint embedding_space_metric_check check (metric = 'cosine'),
+  constraint embedding_space_normalisation_check check (normalisation in ('unit', 'none')),
+  constraint embedding_space_storage_check check (storage = 'float'),
+  constraint embedding_space_zero_vectors_check check (zero_vectors in ('refuse', 'skip'))
+);
+alter table pgrag_data.embedding_space enable row level security, force row level security;
+comment on table pgrag_data.embedding_space is 'Embedding spaces: model, revision, dimension, metric, normalisation, prefixes and storage.';
+
+alter table pgrag_data.tenant add constraint tenant_active_space_fkey
+  foreign key (tenant_id, active_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
+
+-- sql/tables/document.sql
+
+-- The one row that changes. Activation, rollback, change of readers and tombstone each update this row
+-- and no other, whatever the size of the document.
+create table pgrag_data.document (
+  tenant_id          bigint not null,
+  document_id        bigint generated always as identity,
+  source_id          bigint not null,
+  document           text collate "C" not null,
+  acl_id             bigint not null,
+  active_revision_id bigint,
+  deleted_at         timestamptz,
+  created_at         timestamptz not null default transaction_timestamp(),
+  constraint document_pkey primary key (tenant_id, document_id),
+  constraint document_document_key unique (tenant_id, source_id, document),
+  constraint document_source_fkey foreign key (tenant_id, source_id) references pgrag_data.source (tenant_id, source_id),
+  constraint document_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id)
+);
+create index document_acl on pgrag_data.document (tenant_id, acl_id);
+alter table pgrag_data.document enable row level security, force row level security;
+comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';
+
+-- sql/tables/revision.sql
+
+-- One version of a document's text. Staged until verified, immutable afterwards; which revision is active
+-- is the document's pointer, and which ones have been active is the activation log.
+create table pgrag_data.revision (
+  tenant_id      bigint not null,
+  revision_id    bigint generated always as identity,
+  document_id    bigint not null,
+  revision       text collate "C" not null,
+  content_hash   bytea not null,        -- of the text and of everything below that shaped the chunks
+  state          text collate "C" not null default 'staged',
+  title          text not null,
+  language       text collate "C" not null,
+  product        text collate "C",
+  version        text collate "C",
+  tags           text[] not null,
+  dated          date,
+  effective_from timestamptz not null,  -- -infinity: since ever
+  effective_to   timestamptz not null,  -- infinity: until replaced
+  parser         text not null,
+  chunker        text not null,
+  tokenizer      text not null,
+  space_id       bigint,                -- null: no vectors, lexical search only
+  skips          int4range[] not null,  -- parts of the text that no chunk covers, on purpose
+  languages      text[] not null default '{}',  -- of its chunks; with the counts, filled in by verification
+  chunk_count    integer not null default 0,
+  lexeme_count   bigint not null default 0,
+  token_count    bigint not null default 0,
+  created_at     timestamptz not null default transaction_timestamp(),
+  verified_at    timestamptz,
+  constraint revision_pkey primary key (tenant_id, revision_id),
+  constraint revision_revision_key unique (tenant_id, document_id, revision),
+  constraint revision_document_key unique (tenant_id, document_id, revision_id),
+  constraint revision_document_fkey foreign key (tenant_id, document_id) references pgrag_data.document (tenant_id, document_id),
+  constraint revision_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
+  constraint revision_state_check check (state in ('staged', 'verified')),
+  constraint revision_effective_check check (effective_from < effective_to)
+);
+alter table pgrag_data.revision enable row level security, force row level security;
+comment on table pgrag_data.revision is 'Revisions: metadata, effective period, and the parser, chunker, tokenizer and space that made their chunks.';
+
+-- A foreign key, so that no pointer can be left on nothing; with document_id, so that it cannot cross documents.
+alter table pgrag_data.document add constraint document_active_revision_fkey
+  foreign key (tenant_id, document_id, active_revision_id)
+  references pgrag_data.revision (tenant_id, document_id, revision_id);
+
+-- The text itself, apart from what every question reads.
+create table pgrag_data.revision_source (
+  tenant_id   bigint not null,
+  revision_id bigint not null,
+  body        text not null,
+  constraint revision_source_pkey primary key (tenant_id, revision_id),
+  constraint revision_source_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id)
+);
+alter table pgrag_data.revision_source enable row level security, force row level security;
+comment on table pgrag_data.revision_source is 'The exact text of each revision, which its chunks'' spans point into.';
+
+-- sql/tables/activation.sql
+
+-- Every switch of a document's pointer, appended in the same transaction: recorded time beside effective
+-- time, and the answer to "which revisions have been in force". A rollback withdraws what it leaves.
+create table pgrag_data.activation (
+  tenant_id            bigint not null,
+  document_id          bigint not null,
+  activation_id        bigint generated always as identity,
+  revision_id          bigint not null,
+  replaced_revision_id bigint,
+  action               text collate "C" not null,
+  recorded_at          timestamptz not null default clock_timestamp(),
+  subject              text not null,
+  constraint activation_pkey primary key (tenant_id, document_id, activation_id),
+  constraint activation_revision_fkey foreign key (tenant_id, document_id, revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id),
+  constraint activation_replaced_fkey foreign key (tenant_id, document_id, replaced_revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id),
+  constraint activation_action_check check (action in ('activate', 'rollback'))
+);
+alter table pgrag_data.activation enable row level security, force row level security;
+comment on table pgrag_data.activation is 'Activations and rollbacks of each document, in order.';
+
+-- sql/tables/chunk.sql
+
+-- Passages. The text is wide and read for a handful of hits; what every question scans is kept in narrow
+-- tables beside it, keyed so that one revision's rows lie together.
+create table pgrag_data.chunk (
+  tenant_id   bigint not null,
+  revision_id bigint not null,
+  chunk_no    integer not null,
+  chunk_id    bytea not null,      -- hash of tenant, source, document, revision, span and text
+  text        text not null,
+  span_start  integer not null,    -- Unicode code points from the start of the body
+  span_end    integer not null,
+  section     text not null,
+  page        integer,
+  language    text collate "C" not null,
+  token_count integer not null,
+  constraint chunk_pkey primary key (tenant_id, revision_id, chunk_no),
+  constraint chunk_chunk_id_key unique (tenant_id, chunk_id),
+  constraint chunk_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id),
+  constraint chunk_span_check check (0 <= span_start and span_start < span_end)
+);
+alter table pgrag_data.chunk enable row level security, force row level security;
+comment on table pgrag_data.chunk is 'Passages of each revision with their exact span in its text.';
+
+create table pgrag_data.chunk_lex (
+  tenant_id   bigint not null,
+  revision_id bigint not null,
+  chunk_no    integer not null,
+  language    text collate "C" not null,
+  length      integer not null,    -- lexemes with repetitions: the document length of BM25
+  lexemes     tsvector not null,
+  constraint chunk_lex_pkey primary key (tenant_id, revision_id, chunk_no),
+  constraint chunk_lex_chunk_fkey foreign key (tenant_id, revision_id, chunk_no) references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+) with (toast_tuple_target = 8160); -- kept in the row: fetching it from TOAST doubles the cost of a scan
+alter table pgrag_data.chunk_lex enable row level security, force row level security;
+comment on table pgrag_data.chunk_lex is 'What the lexical lane reads: lexemes and length of each chunk.';
+
+create table pgrag_data.chunk_vec (
+  tenant_id   bigint not null,
+  space_id    bigint not null,
+  revision_id bigint not null,
+  chunk_no    integer not null,
+  embedding   public.vector not null,
+  constraint chunk_vec_pkey primary key (tenant_id, space_id, revision_id, chunk_no),
+  constraint chunk_vec_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
+  constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no) references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+);
+-- Never compressed, never out of line: a 1024-d vector in default storage scans 3.4 times slower.
+alter table pgrag_data.chunk_vec alter column embedding set storage plain;
+alter table pgrag_data.chunk_vec enable row level security, force row level security;
+comment on table pgrag_data.chunk_vec is 'What the dense lane reads: the embedding of each chunk in its space.';
+
+-- sql/tables/signing_key.sql
+
+-- Keys that sign tokens, as the two padded blocks of HMAC: who can read this table can be anyone.
+create table pgrag_private.signing_key (
+  kid        text collate "C" not null,
+  issuer     text collate "C" not null,
+  audience   text collate "C" not null,
+  inner_pad  bytea not null,
+  outer_pad  bytea not null,
+  created_at timestamptz not null default transaction_timestamp(),
+  retired_at timestamptz,
+  constraint signing_key_pkey primary key (kid)
+);
+alter table pgrag_private.signing_key enable row level security, force row level security;
+comment on table pgrag_private.signing_key is 'Keys that verify tokens; several are valid at once, so that they can be rotated.';
+
+-- sql/tables/internal_key.sql
+
+-- Two keys that never leave this database: one signs the session setting, one seals packets.
+create table pgrag_private.internal_key (
+  purpose   text collate "C" not null,
+  inner_pad bytea not null,
+  outer_pad bytea not null,
+  constraint internal_key_pkey primary key (purpose),
+  constraint internal_key_purpose_check check (purpose in ('session', 'seal'))
+);
+alter table pgrag_private.internal_key enable row level security, force row level security;
+comment on table pgrag_private.internal_key is 'Keys of this database alone, made at installation; replace them to void every open session and packet.';
+
+-- sql/policies/engine.sql
+
+-- The engine's policies: constant true, which the planner folds away, so that indexes on operators which
+-- are not leakproof (@@, <=>, array and jsonb operators) stay usable. No other role has a policy, except
+-- pgrag_viewer (viewer.sql): with row-level security forced, everyone else sees no row.
+create policy pgrag_tenant_engine on pgrag_data.tenant for all to pgrag_engine using (true) with check (true);
+create policy pgrag_principal_engine on pgrag_data.principal for all to pgrag_engine using (true) with check (true);
+create policy pgrag_membership_engine on pgrag_data.membership for all to pgrag_engine using (true) with check (true);
+create policy pgrag_acl_engine on pgrag_data.acl for all to pgrag_engine using (true) with check (true);
+create policy pgrag_acl_entry_engine on pgrag_data.acl_entry for all to pgrag_engine using (true) with check (true);
+create policy pgrag_source_engine on pgrag_data.source for all to pgrag_engine using (true) with check (true);
+create policy pgrag_embedding_space_engine on pgrag_data.embedding_space for all to pgrag_engine using (true) with check (true);
+create policy pgrag_document_engine on pgrag_data.document for all to pgrag_engine using (true) with check (true);
+create policy pgrag_revision_engine on pgrag_data.revision for all to pgrag_engine using (true) with check (true);
+create policy pgrag_revision_source_engine on pgrag_data.revision_source for all to pgrag_engine using (true) with check (true);
+create policy pgrag_activation_engine on pgrag_data.activation for all to pgrag_engine using (true) with check (true);
+create policy pgrag_chunk_engine on pgrag_data.chunk for all to pgrag_engine using (true) with check (true);
+create policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex for all to pgrag_engine using (true) with check (true);
+create policy pgrag_chunk_vec_engine on pgrag_data.chunk_vec for all to pgrag_engine using (true) with check (true);
+create policy pgrag_signing_key_engine on pgrag_private.signing_key for all to pgrag_engine using (true) with check (true);
+create policy pgrag_internal_key_engine on pgrag_private.internal_key for all to pgrag_engine using (true) with check (true);
+
+-- What the engine may do, table by table: it never truncates, and it deletes only what functions delete.
+grant select, insert, update on pgrag_data.tenant, pgrag_data.principal, pgrag_data.source, pgrag_data.document,
+  pgrag_data.revision to pgrag_engine;
+grant select, insert, delete on pgrag_data.membership to pgrag_engine;
+grant select, insert on pgrag_data.acl, pgrag_data.acl_entry, pgrag_data.embedding_space, pgrag_data.revision_source,
+  pgrag_data.activation, pgrag_data.chunk, pgrag_data.chunk_lex, pgrag_data.chunk_vec to pgrag_engine;
+grant select, insert, update on pgrag_private.signing_key to pgrag_engine;
+grant select, insert on pgrag_private.internal_key to pgrag_engine;
+-- For pg_dump --role=pgrag_engine, which reads the state of the identity sequences.
+grant select on all sequences in schema pgrag_data to pgrag_engine;
+
+set local role pgrag_engine;
+
+-- sql/functions/private/hmac_key.sql
+
+-- One padded block of an HMAC-SHA256 key (RFC 2104): the key, to 64 bytes, each byte xor p_byte. Made once,
+-- when a key is added, so that verifying needs no more than two calls of the built-in sha256.
+create function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
+language plpgsql immutable parallel safe as $$
+declare
+  v_block bytea := case when octet_length(p_secret) > 64 then sha256(p_secret) else p_secret end;
+begin
+  v_block := v_block || decode(repeat('00', 64 - octet_length(v_block)), 'hex');
+  for i in 0..63 loop
+    v_block := set_byte(v_block, i, get_byte(v_block, i) # p_byte);
+  end loop;
+  return v_block;
+end
+$$;
+
+-- 256 bits from the server's strong random source (each UUID carries 122).
+create function pgrag_private.random_secret() returns bytea
+language sql volatile parallel safe
+return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+-- sql/97_internal_keys.sql
+
+-- The two keys of this database, made here and known nowhere else.
+do $$
+declare
+  v_secret  bytea;
+  v_purpose text;
+begin
+  foreach v_purpose in array array['session', 'seal'] loop
+    v_secret := pgrag_private.random_secret();
+    insert into pgrag_private.internal_key (purpose, inner_pad, outer_pad)
+    values (v_purpose, pgrag_private.hmac_pad(v_secret, 54), pgrag_private.hmac_pad(v_secret, 92)); -- 0x36, 0x5c
+  end loop;
+end
+$$;
+
+-- sql/functions/private/internal_mac.sql
+
+-- HMAC-SHA256 of a text under one of this database's own keys, as hex. Key bytes stand only in plain
+-- assignments: in an SQL statement or an SQL-language function they could be printed with the plan.
+-- Nobody but the engine may call it: a function that signs what its caller chooses is a forge.
+create function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
+language plpgsql stable parallel restricted as $$
+declare
+  v_inner bytea;
+  v_outer bytea;
+  v_mac   bytea;
+begin
+  select k.inner_pad, k.outer_pad into v_inner, v_outer
+    from pgrag_private.internal_key k where k.purpose = p_purpose;
+  v_mac := sha256(v_outer || sha256(v_inner || convert_to(p_message, 'UTF8')));
+  return encode(v_mac, 'hex');
+end
+$$;
+
+-- sql/functions/private/session_principal.sql
+
+-- Who is asking, once proven: what a token says, in internal ids. reader_id is 0 for a subject that the
+-- tenant does not know, which is in no access list.
+create type pgrag_private.principal as (
+  kid        text,
+  kind       text,    -- reader, writer, admin, auditor
+  tenant_id  bigint,
+  reader_id  bigint,
+  source_id  bigint,  -- of a writer; 0 otherwise
+  subject    text,
+  expires_at bigint   -- seconds since 1970
+);
+
+-- sql/functions/private/verify_token.sql
+
+-- A JWT, HS256, to the principal that it proves. The order is fixed: sizes and alphabet, then the header (it
+-- names the key, so it must be read before the signature is checked), then the signature, and only then is
+-- anything of the payload looked at. An unknown key and a bad signature are one error.
+create function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
+language plpgsql stable parallel restricted as $$
+declare
+  v_parts     text[];
+  v_header    jsonb;
+  v_claims    jsonb;
+  v_key       record;
+  v_mac       bytea;
+  v_given     bytea;
+  v_now       numeric := extract(epoch from clock_timestamp());
+  v_principal pgrag_private.principal;
+begin
+  if octet_length(p_token) > 4096 then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'it is longer than 4096 bytes', hint = 'Pass a compact JWT signed with HS256.';
+  end if;
+  v_parts := string_to_array(p_token, '.');
+  if coalesce(cardinality(v_parts), 0) <> 3
+     or translate(p_token, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.', '') <> '' then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'it is not three parts of base64url', hint = 'Pass a compact JWT signed with HS256.';
+  end if;
+
+  begin
+    v_header := pgrag_private.decode_part(v_parts[1]);
+    v_given  := pgrag_private.decode_base64url(v_parts[3]);
+  exception when others then
+    v_header := null; -- refused below, without the decoder's words
+  end;
+  if v_header is null or v_header ->> 'alg' is distinct from 'HS256' or v_header ? 'crit'
+     or jsonb_typeof(v_header -> 'kid') is distinct from 'string' then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'its header must be a JSON object with alg HS256 and a kid, without crit',
+      hint = 'Mint it with pgrag.tokens.mint, or any JWT library set to HS256.';
+  end if;
+
+  select k.issuer, k.audience, k.inner_pad, k.outer_pad into v_key
+    from pgrag_private.signing_key k where k.kid = v_header ->> 'kid' and k.retired_at is null;
+  if found then
+    v_mac := sha256(v_key.outer_pad || sha256(v_key.inner_pad || convert_to(v_parts[1] || '.' || v_parts[2], 'UTF8')));
+  end if;
+  -- Digests of the two are compared, so that the time taken says nothing of the right signature.
+  if v_mac is null or sha256(v_mac) <> sha256(v_given) then
+    raise exception using errcode = 'RG203', message = 'the token''s signature is not accepted',
+      hint = 'Sign with a key that pgrag.add_signing_key registered and that is not retired.';
+  end if;
+
+  begin
+    v_claims := pgrag_private.decode_part(v_parts[2]);
+  exception when others then
+    v_claims := null;
+  end;
+  if v_claims is null
+     or jsonb_typeof(v_claims -> 'sub') is distinct from 'string'
+     or jsonb_typeof(v_claims -> 'tenant') is distinct from 'string'
+     or jsonb_typeof(v_claims -> 'exp') is distinct from 'number'
+     or jsonb_typeof(coalesce(v_claims -> 'nbf', '0'::jsonb)) is distinct from 'number'
+     or coalesce(v_claims ->> 'kind', '') not in ('reader', 'writer', 'admin', 'auditor')
+     or (v_claims ->> 'kind' = 'writer') <> coalesce(jsonb_typeof(v_claims -> 'source') = 'string', false)
+     or length(v_claims ->> 'sub') not between 1 and 200 then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'its claims must hold sub, tenant, exp and kind (reader, writer, admin, auditor); source for a writer and nobody else',
+      hint = 'Mint it with pgrag.tokens.mint, or see the claims in docs/identity.md.';
+  end if;
+  if v_claims ->> 'iss' is distinct from v_key.issuer
+     or not coalesce(v_claims -> 'aud' @> to_jsonb(v_key.audience), false) then
+    raise exception using errcode = 'RG206', message = 'the token was issued by or for somebody else',
+      detail = 'its iss or aud is not the one registered with its key',
+      hint = 'Mint it with the issuer and audience that the key was added with.';
+  end if;
+  if (v_claims ->> 'exp')::numeric <= v_now then
+    raise exception using errcode = 'RG204', message = 'the token has expired', hint = 'Mint a new one.';
+  end if;
+  if (v_claims ->> 'nbf')::numeric > v_now then
+    raise exception using errcode = 'RG205', message = 'the token is not valid yet',
+      hint = 'Wait, or compare the clocks of the two servers.';
+  end if;
+
+  v_principal.kid        := v_header ->> 'kid';
+  v_principal.kind       := v_claims ->> 'kind';
+  v_principal.subject    := v_claims ->> 'sub';
+  v_principal.expires_at := least(floor((v_claims ->> 'exp')::numeric), 253402300799); -- the year 9999
+  select t.tenant_id into v_principal.tenant_id
+    from pgrag_data.tenant t where t.tenant = v_claims ->> 'tenant';
+  select s.source_id into v_principal.source_id
+    from pgrag_data.source s
+   where s.tenant_id = v_principal.tenant_id and s.source = v_claims ->> 'source' and v_principal.kind = 'writer';
+  if v_principal.tenant_id is null or (v_principal.kind = 'writer' and v_principal.source_id is null) then
+    raise exception using errcode = 'RG207', message = 'the token''s tenant or source is not accepted',
+      hint = 'Check the tenant and source that the token was minted for.';
+  end if;
+  select p.principal_id into v_principal.reader_id
+    from pgrag_data.principal p
+   where p.tenant_id = v_principal.tenant_id and p.name = v_principal.subject
+     and p.kind in ('user', 'service') and p.dropped_at is null and v_principal.kind = 'reader';
+  v_principal.reader_id := coalesce(v_principal.reader_id, 0);
+  v_principal.source_id := coalesce(v_principal.source_id, 0);
+  return v_principal;
+end
+$$;
+
+-- base64url without padding to bytes. The alphabet was checked: PostgreSQL's decoder skips white space.
+create function pgrag_private.decode_base64url(p_part text) returns bytea
+language sql immutable parallel safe
+return decode(translate(p_part, '-_', '+/') || repeat('=', (4 - length(p_part) % 4) % 4), 'base64');
+
+-- One part of a token to a JSON object, or null: an object that says a key twice is two statements, not one.
+create function pgrag_private.decode_part(p_part text) returns jsonb
+language plpgsql immutable parallel safe as $$
+declare
+  v_text text := convert_from(pgrag_private.decode_base64url(p_part), 'UTF8');
+begin
+  if v_text is json object with unique keys then
+    return v_text::jsonb;
+  end if;
+  return null;
+end
+$$;
+
+-- sql/functions/private/current_principal.sql
+
+-- The principal of this call: from the token where one is passed, otherwise from the setting that
+-- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
+-- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
+create function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
+language plpgsql stable parallel restricted as $$
+declare
+  v_setting   text := nullif(current_setting('pgrag.principal', true), '');
+  v_fields    text[];
+  v_principal pgrag_private.principal;
+begin
+  if p_token is not null then
+    v_principal := pgrag_private.verify_token(p_token);
+  elsif v_setting is null then
+    raise exception using errcode = 'RG201', message = 'nobody is authenticated in this transaction',
+      hint = 'begin; select pgrag.authenticate($1); …; commit; or, for a single statement, pass the token as p_token.';
+  else
+    v_fields := string_to_array(v_setting, '|');
+    if octet_length(v_setting) > 2048 or cardinality(v_fields) <> 10
+       or sha256(convert_to(v_fields[10], 'UTF8')) is distinct from
+          sha256(convert_to(pgrag_private.internal_mac('session', array_to_string(v_fields[1:9], '|')), 'UTF8'))
+       or v_fields[9] <> pgrag_private.transaction_mark() then
+      raise exception using errcode = 'RG208', message = 'the session''s principal is not accepted',
+        detail = 'the setting pgrag.principal was not made by pgrag.authenticate in this transaction',
+        hint = 'Call pgrag.authenticate in each transaction, and leave the setting alone.';
+    end if;
+    v_principal := row(v_fields[2], v_fields[3], v_fields[4], v_fields[5], v_fields[6],
+                       convert_from(decode(v_fields[7], 'hex'), 'UTF8'), v_fields[8]);
+    if v_principal.expires_at <= extract(epoch from clock_timestamp()) then
+      raise exception using errcode = 'RG204', message = 'the token has expired',
+        hint = 'End the transaction, mint a new token and authenticate again.';
+    end if;
+    if clock_timestamp() > transaction_timestamp() + interval '1 hour' then
+      raise exception using errcode = 'RG210', message = 'the transaction is too old for its principal',
+        detail = 'a principal is accepted for one hour of a transaction',
+        hint = 'Commit, begin again and authenticate again.';
+    end if;
+  end if;
+  if v_principal.kind <> all (p_kinds) then
+    raise exception using errcode = 'RG209',
+      message = format('a token of kind %s cannot do this', v_principal.kind),
+      detail = format('needed: %s', array_to_string(p_kinds, ' or ')),
+      hint = 'Mint a token of the kind that the function is for.';
+  end if;
+  return v_principal;
+end
+$$;
+
+-- What ties a setting to one transaction of one backend.
+create function pgrag_private.transaction_mark() returns text
+language sql stable parallel restricted
+return pg_backend_pid() || ':' || (extract(epoch from transaction_timestamp()) * 1000000)::bigint;
+
+-- sql/functions/private/check_name.sql
+
+-- Names are keys: they must be sayable in a log line and the same to every client.
+create function pgrag_private.check_name(p_what text, p_name text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  if p_name is null or p_name = '' or length(p_name) > 200 or p_name ~ '[[:cntrl:]]' or p_name <> btrim(p_name) then
+    raise exception using errcode = 'RG406', message = format('this is no name for a %s', p_what),
+      hint = 'Use 1 to 200 characters, without control characters and without white space at either end.';
+  end if;
+  return p_name;
+end
+$$;
+
+-- A document key is relative to its source: the path of a file on somebody's machine is not an address.
+create function pgrag_private.check_document(p_document text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  if p_document is null or p_document = '' or length(p_document) > 1000 or p_document ~ '[[:cntrl:]]'
+     or p_document <> btrim(p_document) or p_document ~ '^(/|~|[A-Za-z]:|file:)' or p_document ~ '(^|/)[.][.](/|$)'
+     or position(chr(92) in p_document) > 0 then
+    raise exception using errcode = 'RG406', message = 'this is no key for a document',
+      detail = 'a key has 1 to 1000 characters, is relative to its source, and has no control characters, backslashes or ".."',
+      hint = 'Use the path below the source''s root, with forward slashes, or the source''s own identifier.';
+  end if;
+  return p_document;
+end
+$$;
+
+-- sql/functions/private/find.sql
+
+-- Names to internal ids. "Not there" and "not yours" are the same answer everywhere: RG401.
+create function pgrag_private.not_found(p_what text) returns void
+language plpgsql immutable parallel safe as $$
+begin
+  raise exception using errcode = 'RG401', message = format('there is no such %s', p_what),
+    hint = 'Check the name; what you may not see is answered in the same way.';
+end
+$$;
+
+create function pgrag_private.find_tenant(p_tenant text) returns bigint
+language plpgsql stable parallel restricted as $$
+declare
+  v_id bigint;
+begin
+  select t.tenant_id into v_id from pgrag_data.tenant t where t.tenant = p_tenant;
+  if not found then
+    perform pgrag_private.not_found('tenant');
+  end if;
+  return v_id;
+end
+$$;
+
+create function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
+language plpgsql stable parallel restricted as $$
+declare
+  v_space pgrag_data.embedding_space;
+begin
+  select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = p_tenant_id and s.space = p_space;
+  if not found then
+    perform pgrag_private.not_found('embedding space');
+  end if;
+  return v_space;
+end
+$$;
+
+create function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
+language plpgsql stable parallel restricted as $$
+declare
+  v_principal pgrag_data.principal;
+begin
+  select p.* into v_principal from pgrag_data.principal p
+   where p.tenant_id = p_tenant_id and p.name = p_name and p.dropped_at is null;
+  if not found then
+    perform pgrag_private.not_found('principal');
+  end if;
+  return v_principal;
+end
+$$;
+
+-- The source that a writer or an admin acts on: a writer's own, and no other; an admin names one of its tenant.
+create function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
+language plpgsql stable parallel restricted as $$
+declare
+  v_source pgrag_data.source;
+begin
+  select s.* into v_source
+    from pgrag_data.source s
+   where s.tenant_id = p_principal.tenant_id
+     and case when p_principal.kind = 'writer'
+              then s.source_id = p_principal.source_id and s.source = coalesce(p_source, s.source)
+              else s.source = p_source end;
+  if not found then
+    perform pgrag_private.not_found('source');
+  end if;
+  return v_source;
+end
+$$;
+
+create function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
+language plpgsql stable parallel restricted as $$
+declare
+  v_document pgrag_data.document;
+begin
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = p_source.tenant_id and d.source_id = p_source.source_id and d.document = p_document;
+  if not found then
+    perform pgrag_private.not_found('document');
+  end if;
+  return v_document;
+end
+$$;
+
+create function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
+language plpgsql stable parallel restricted as $$
+declare
+  v_revision pgrag_data.revision;
+begin
+  select r.* into v_revision from pgrag_data.revision r
+   where r.tenant_id = p_document.tenant_id and r.document_id = p_document.document_id and r.revision = p_revision;
+  if not found then
+    perform pgrag_private.not_found('revision');
+  end if;
+  return v_revision;
+end
+$$;
+
+-- sql/functions/private/fingerprint.sql
+
+-- SHA-256 over parts, each with its length in front, so that no two lists of parts read alike.
+create function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
+language sql immutable parallel safe
+return (
+  select sha256(convert_to(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), 'UTF8'))
+    from unnest(p_parts) with ordinality as parts (part, n)
+);
+
+-- sql/functions/private/to_lexemes.sql
+
+-- Text to lexemes, for chunks and questions alike. The language picks the stemmer, and one that PostgreSQL
+-- does not know is split into words and otherwise left alone ('simple').
+create function pgrag_private.text_config(p_language text) returns regconfig
+language sql immutable parallel safe
+return case split_part(lower(p_language), '-', 1)
+  when 'ar' then 'pg_catalog.arabic'::regconfig
+  when 'ca' then 'pg_catalog.catalan'::regconfig
+  when 'da' then 'pg_catalog.danish'::regconfig
+  when 'de' then 'pg_catalog.german'::regconfig
+  when 'el' then 'pg_catalog.greek'::regconfig
+  when 'en' then 'pg_catalog.english'::regconfig
+  when 'es' then 'pg_catalog.spanish'::regconfig
+  when 'eu' then 'pg_catalog.basque'::regconfig
+  when 'fi' then 'pg_catalog.finnish'::regconfig
+  when 'fr' then 'pg_catalog.french'::regconfig
+  when 'ga' then 'pg_catalog.irish'::regconfig
+  when 'hi' then 'pg_catalog.hindi'::regconfig
+  when 'hu' then 'pg_catalog.hungarian'::regconfig
+  when 'hy' then 'pg_catalog.armenian'::regconfig
+  when 'id' then 'pg_catalog.indonesian'::regconfig
+  when 'it' then 'pg_catalog.italian'::regconfig
+  when 'lt' then 'pg_catalog.lithuanian'::regconfig
+  when 'ne' then 'pg_catalog.nepali'::regconfig
+  when 'nl' then 'pg_catalog.dutch'::regconfig
+  when 'no' then 'pg_catalog.norwegian'::regconfig
+  when 'pt' then 'pg_catalog.portuguese'::regconfig
+  when 'ro' then 'pg_catalog.romanian'::regconfig
+  when 'ru' then 'pg_catalog.russian'::regconfig
+  when 'sr' then 'pg_catalog.serbian'::regconfig
+  when 'sv' then 'pg_catalog.swedish'::regconfig
+  when 'ta' then 'pg_catalog.tamil'::regconfig
+  when 'tr' then 'pg_catalog.turkish'::regconfig
+  when 'yi' then 'pg_catalog.yiddish'::regconfig
+  else 'pg_catalog.simple'::regconfig
+end;
+
+-- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and takes "snake_case" apart, so two
+-- things are added: a hyphen before a digit splits, and an identifier (joined by - _ . / : # and holding a
+-- digit or an underscore) is kept whole as a lexeme of its own, "pay-402".
+create function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+language sql immutable parallel safe
+return to_tsvector(pgrag_private.text_config(p_language),
+                   regexp_replace(p_text, '([[:alnum:]])-([0-9])', '\1 \2', 'g'))
+  || coalesce((
+       select string_agg(format('''%s'':%s', lower(found[1]), least(n, 16383)), ' ')::tsvector
+         from regexp_matches(p_text, '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+        where found[1] ~ '[0-9_]' and length(found[1]) <= 200
+     ), ''::tsvector);
+
+-- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
+create function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
+language sql immutable parallel safe
+return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
+
+-- sql/functions/private/readers_of.sql
+
+-- Who the reader is, for access: itself, the groups it is in, the groups they are in, and everyone. UNION
+-- stops at what it has seen, so a cycle of groups ends; a dropped principal leads nowhere.
+create function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+language sql stable parallel restricted
+begin atomic
+  with recursive closure (principal_id) as (
+    select p.principal_id from pgrag_data.principal p
+     where p.tenant_id = p_tenant_id and p.principal_id = p_reader_id and p.dropped_at is null
+    union
+    select g.principal_id
+      from closure c
+      join pgrag_data.membership m on m.tenant_id = p_tenant_id and m.member_id = c.principal_id
+      join pgrag_data.principal g on g.tenant_id = p_tenant_id and g.principal_id = m.group_id and g.dropped_at is null
+  )
+  select c.principal_id from closure c
+  union all
+  select p.principal_id from pgrag_data.principal p
+   where p.tenant_id = p_tenant_id and p.kind = 'everyone' and exists (select from closure);
+end;
+
+-- The access lists that let the reader in.
+create function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+language sql stable parallel restricted
+begin atomic
+  select distinct e.acl_id
+    from pgrag_private.closure(p_tenant_id, p_reader_id) as c (principal_id)
+    join pgrag_data.acl_entry e on e.tenant_id = p_tenant_id and e.principal_id = c.principal_id;
+end;
+
+-- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
+-- it is read again in a statement of its own, which sees what the other committed.
+create function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_ids         bigint[];
+  v_fingerprint bytea;
+  v_acl_id      bigint;
+begin
+  select array_agg(p.principal_id order by p.principal_id) into v_ids
+    from pgrag_data.principal p
+   where p.tenant_id = p_tenant_id and p.name = any (p_readers) and p.dropped_at is null;
+  v_ids := coalesce(v_ids, '{}');
+  if cardinality(v_ids) <> (select count(distinct reader) from unnest(p_readers) as r (reader)) then
+    raise exception using errcode = 'RG401', message = 'there is no such reader',
+      detail = 'at least one of the names is not a user, service or group of this tenant',
+      hint = 'Create it with pgrag.put_principal; "everyone" stands for every known principal of the tenant.';
+  end if;
+  v_fingerprint := pgrag_private.fingerprint(variadic v_ids::text[]);
+
+  select a.acl_id into v_acl_id from pgrag_data.acl a where a.tenant_id = p_tenant_id and a.fingerprint = v_fingerprint;
+  if not found then
+    insert into pgrag_data.acl (tenant_id, fingerprint) values (p_tenant_id, v_fingerprint)
+      on conflict on constraint acl_fingerprint_key do nothing
+      returning acl_id into v_acl_id;
+    if v_acl_id is null then
+      select a.acl_id into v_acl_id from pgrag_data.acl a where a.tenant_id = p_tenant_id and a.fingerprint = v_fingerprint;
+    else
+      insert into pgrag_data.acl_entry (tenant_id, acl_id, principal_id)
+      select p_tenant_id, v_acl_id, id from unnest(v_ids) as i (id);
+    end if;
+  end if;
+  return v_acl_id;
+end
+$$;
+
+-- sql/functions/private/effective_revision.sql
+
+-- The revision of a document that is in force at a time: one that has been active and was not withdrawn by a
+-- rollback, whose effective period holds the time; of several, the one that took effect last, and of those
+-- the one activated last. A revision that was never active is in force at no time.
+create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz) returns bigint
+language sql stable parallel restricted
+begin atomic
+  select r.revision_id
+    from pgrag_data.revision r
+    cross join lateral (
+      select a.activation_id, a.action, a.revision_id
+        from pgrag_data.activation a
+       where a.tenant_id = r.tenant_id and a.document_id = r.document_id
+         and r.revision_id in (a.revision_id, a.replaced_revision_id)
+       order by a.activation_id desc
+       limit 1
+    ) last
+   where r.tenant_id = p_tenant_id and r.document_id = p_document_id
+     and r.effective_from <= p_at and p_at < r.effective_to
+     and (last.revision_id = r.revision_id or last.action = 'activate')
+   order by r.effective_from desc, last.activation_id desc
+   limit 1;
+end;
+
+-- sql/functions/private/scope.sql
+
+-- The scope: the revisions that this reader may be shown, decided before any ranking. Everything after it
+-- (document frequencies, average length, candidates) is computed over these rows and no others.
+-- p_as_of null: the active revision, while it is in force; otherwise the one effective at that time. Access
+-- and tombstones are today's either way.
+create function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
+returns bigint[]
+language plpgsql stable parallel restricted as $$
+declare
+  v_acls      bigint[] := array(select acl_id from pgrag_private.permitted_acls(p_tenant_id, p_reader_id) as a (acl_id));
+  v_sources   text[]   := pgrag_private.filter_values(p_filter, 'source');
+  v_languages text[]   := pgrag_private.filter_values(p_filter, 'language');
+  v_products  text[]   := pgrag_private.filter_values(p_filter, 'product');
+  v_versions  text[]   := pgrag_private.filter_values(p_filter, 'version');
+  v_tags      text[]   := pgrag_private.filter_values(p_filter, 'tags');
+  v_from      date     := pgrag_private.filter_date(p_filter, 'date_from');
+  v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
+  v_revisions bigint[];
+begin
+  select array_agg(r.revision_id order by r.revision_id) into v_revisions
+    from pgrag_data.document d
+    join pgrag_data.revision r
+      on r.tenant_id = d.tenant_id
+     and r.revision_id = case when p_as_of is null then d.active_revision_id
+                              else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+   where d.tenant_id = p_tenant_id
+     and d.acl_id = any (v_acls)
+     and d.deleted_at is null
+     and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
+     and (v_sources is null or s.source = any (v_sources))
+     and (v_languages is null or r.language = any (v_languages))
+     and (v_products is null or r.product = any (v_products))
+     and (v_versions is null or r.version = any (v_versions))
+     and (v_tags is null or r.tags @> v_tags)
+     and (v_from is null or r.dated >= v_from)
+     and (v_to is null or r.dated <= v_to);
+  return coalesce(v_revisions, '{}');
+end
+$$;
+
+-- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
+-- filter that silently does nothing shows more than was asked for.
+create function pgrag_private.check_filter(p_filter jsonb) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_key   text;
+  v_value jsonb;
+begin
+  if p_filter is null then
+    return;
+  end if;
+  if jsonb_typeof(p_filter) <> 'object' or octet_length(p_filter::text) > 8192 then
+    raise exception using errcode = 'RG304', message = 'the filter must be a JSON object of at most 8192 bytes',
+      hint = 'For example {"source": "handbook", "tags": ["refund"]}.';
+  end if;
+  for v_key, v_value in select key, value from jsonb_each(p_filter) loop
+    if v_key in ('source', 'language', 'product', 'version', 'tags') then
+      if jsonb_typeof(v_value) = 'string' and v_key <> 'tags' then
+        continue;
+      end if;
+      if jsonb_typeof(v_value) = 'array' and jsonb_array_length(v_value) between 1 and 100
+         and not jsonb_path_exists(v_value, '$[*] ? (@.type() != "string")') then
+        continue;
+      end if;
+      raise exception using errcode = 'RG304', message = format('the filter %s must be text or a list of 1 to 100 texts', v_key),
+        hint = 'Of a list, one must match; of tags, which are always a list, all must.';
+    elsif v_key in ('date_from', 'date_to') then
+      if jsonb_typeof(v_value) <> 'string' or (v_value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$'
+         or not pg_input_is_valid(v_value #>> '{}', 'date') then
+        raise exception using errcode = 'RG304', message = format('the filter %s must be a date', v_key),
+          hint = 'Write it as YYYY-MM-DD.';
+      end if;
+    else
+      raise exception using errcode = 'RG304', message = 'the filter has a key that is not known',
+        detail = format('key: %s', left(v_key, 100)),
+        hint = 'Known keys: source, language, product, version, tags, date_from, date_to.';
+    end if;
+  end loop;
+end
+$$;
+
+create function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
+language sql immutable parallel safe
+return case jsonb_typeof(p_filter -> p_key)
+  when 'string' then array[p_filter ->> p_key]
+  when 'array' then array(select value from jsonb_array_elements_text(p_filter -> p_key))
+end;
+
+create function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
+language sql stable parallel safe
+return (p_filter ->> p_key)::date;
+
+-- sql/functions/private/browse.sql
+
+-- What the browsing views show: the session's scope. The policies call it once a statement, as an InitPlan.
+-- It runs as the engine for a caller who may read nothing, so its settings are pinned like a public function's.
+create function pgrag_private.browse_revisions() returns bigint[]
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'reader');
+begin
+  return pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null);
+end
+$$;
+
+create function pgrag_private.browse_tenant() returns bigint
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (pgrag_private.current_principal(null, 'reader')).tenant_id;
+end
+$$;
+
+-- sql/functions/private/lexical_lane.sql
+
+-- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over every chunk of the scope that holds a word of the question.
+--
+-- All statistics are the reader's own. N and the average length come from the scope, the document frequency
+-- of a lexeme from the hits of this very pass, so no score depends on a row that the reader may not see.
+--
+-- A chunk is scored with the question's lexemes in the chunk's language. `relevance` is the score over the
+-- most that the question could reach in that language, sum(idf * (k1 + 1)): a number from 0 to 1 that means
+-- the same for every question.
+--
+-- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6,
+-- and the tail of that series is 1/(tf + ½) to within rounding, which gives tf back exactly up to 255.
+create function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
+returns table (revision_id bigint, chunk_no integer, score double precision, relevance double precision)
+language plpgsql stable parallel restricted as $$
+#variable_conflict use_column
+declare
+  k1 constant double precision := 1.2;
+  b  constant double precision := 0.75;
+  v_languages text[];
+  v_lexemes   text[];
+  v_queries   tsquery[];
+  v_any       tsquery;
+  v_n         double precision;
+  v_average   double precision;
+begin
+  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0)
+    into v_n, v_average
+    from unnest(p_revisions) as s (revision_id)
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
+  select array_agg(distinct l.language) into v_languages
+    from unnest(p_revisions) as s (revision_id)
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+    cross join unnest(r.languages) as l (language);
+
+  select array_agg(lexeme order by lexeme), array_agg(query order by lexeme), string_agg(query::text, ' | ' order by lexeme)::tsquery
+    into v_lexemes, v_queries, v_any
+    from (select distinct lexeme collate "C" as lexeme, array_to_tsvector(array[lexeme])::text::tsquery as query
+            from unnest(v_languages) as l (language)
+            cross join unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme)) terms;
+  if v_lexemes is null then
+    return;
+  end if;
+
+  return query
+  with hit as materialized (
+    select l.revision_id, l.chunk_no, l.language, l.length, l.lexemes
+      from unnest(p_revisions) as s (revision_id)
+      join pgrag_data.chunk_lex l on l.tenant_id = p_tenant_id and l.revision_id = s.revision_id
+     where l.lexemes @@ v_any
+  ), occurrence as materialized (
+    select h.revision_id, h.chunk_no, h.language, t.lexeme,
+           round(1 / (1.6449340668482264 * (1 - ts_rank('{1,1,1,1}', h.lexemes, t.query))) - 0.5) as tf,
+           k1 * (1 - b + b * h.length / v_average) as k
+      from hit h
+      cross join unnest(v_lexemes, v_queries) as t (lexeme, query)
+     where h.lexemes @@ t.query
+  ), term as (
+    select t.lexeme, ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)) as idf
+      from unnest(v_lexemes) as t (lexeme)
+      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
+  ), question as (
+    select l.language, t.lexeme, t.idf,
+           sum(t.idf * (k1 + 1)) over (partition by l.language order by t.lexeme
+                                       rows between unbounded preceding and unbounded following) as most
+      from unnest(v_languages) as l (language)
+      join term t on t.lexeme = any (tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question)))
+  )
+  -- Sums are taken in the order of the lexemes: floating-point addition in another order is another number.
+  select o.revision_id, o.chunk_no,
+         sum(q.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by q.lexeme),
+         sum(q.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by q.lexeme) / min(q.most)
+    from occurrence o
+    join question q on q.language = o.language and q.lexeme = o.lexeme
+   group by o.revision_id, o.chunk_no;
+end
+$$;
+
+-- sql/functions/private/dense_lane.sql
+
+-- The dense lane: the nearest chunks of the scope by cosine, exactly. "+ 0" keeps the planner from ever
+-- answering the order from an approximate index, and WITH TIES leaves it to the caller to break them by
+-- chunk id. A zero vector has no direction: its distance is NaN, and it is no candidate.
+create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
+                                         p_embedding public.vector, p_limit integer)
+returns table (revision_id bigint, chunk_no integer, cosine double precision)
+language plpgsql stable parallel restricted as $$
+#variable_conflict use_column
+begin
+  return query
+  select v.revision_id, v.chunk_no, 1 - ((v.embedding operator(public.<=>) p_embedding) + 0)
+    from unnest(p_revisions) as s (revision_id)
+    join pgrag_data.chunk_vec v
+      on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
+   where (v.embedding operator(public.<=>) p_embedding) <> 'NaN'
+   order by (v.embedding operator(public.<=>) p_embedding) + 0
+   fetch first p_limit rows with ties;
+end
+$$;
+
+-- sql/functions/private/retrieve.sql
+
+-- The one way from a question to ranked chunks; pgrag.search, pgrag.search_json and pgrag.packet are its
+-- clothes. check → scope → lanes → fuse → describe, in one snapshot: every function below it is STABLE.
+--
+-- The answer is an object:
+--   status, reason     'evidence', or 'abstain' with nothing_visible, stop_words_only, nothing_matches, below_threshold
+--   complete           whether k rows, or all rows that match, came back
+--   hits               best first; each with its place, provenance, ranks and scores
+-- relevance is the normalised fused score, comparable across questions: 0.7 × BM25 over the most that the
+-- question could score + 0.3 × cosine (never below 0) in hybrid mode, the one of the lane in the other two.
+-- The threshold applies to it, whatever fusion orders the hits.
+create function pgrag_private.retrieve(
+  p_principal  pgrag_private.principal,
+  p_question   text,
+  p_k          integer,
+  p_mode       text,
+  p_embedding  public.vector,
+  p_space      text,
+  p_fusion     text,
+  p_as_of      timestamptz,
+  p_filter     jsonb,
+  p_candidates integer,
+  p_threshold  double precision
+) returns jsonb
+language plpgsql stable parallel restricted as $$
+declare
+  rrf_constant constant integer := 60;
+  v_threshold   double precision := coalesce(p_threshold, pgrag_private.default_threshold(p_mode));
+  v_weight      double precision := case p_mode when 'hybrid' then 0.7 when 'lexical' then 1 else 0 end;
+  v_space       pgrag_data.embedding_space;
+  v_revisions   bigint[];
+  v_chunks      bigint;
+  v_stop_words  boolean := false;
+  v_matches     bigint;
+  v_hits        jsonb;
+  v_top         double precision;
+  v_reason      text;
+begin
+  perform pgrag_private.check_request(p_question, p_k, p_mode, p_fusion, p_as_of, p_candidates, p_threshold);
+  perform pgrag_private.check_filter(p_filter);
+  if p_mode <> 'lexical' then
+    v_space := pgrag_private.check_embedding(p_principal.tenant_id, p_space, p_embedding);
+  end if;
+
+  v_revisions := pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, p_filter);
+  select coalesce(sum(r.chunk_count), 0),
+         coalesce(bool_and(not exists (
+           select from unnest(r.languages) as l (language)
+            where pgrag_private.to_lexemes(l.language, p_question) <> ''::tsvector)), false)
+    into v_chunks, v_stop_words
+    from pgrag_data.revision r
+   where r.tenant_id = p_principal.tenant_id and r.revision_id = any (v_revisions);
+
+  with lexical as materialized (
+    select l.revision_id, l.chunk_no, l.score, l.relevance
+      from pgrag_private.lexical_lane(p_principal.tenant_id, v_revisions, p_question) l
+     where p_mode <> 'dense'
+  ), lexical_best as (
+    select l.revision_id, l.chunk_no, l.score from lexical l
+     order by l.score desc fetch first p_candidates rows with ties
+  ), lexical_lane as (
+    select l.revision_id, l.chunk_no, row_number() over (order by l.score desc, c.chunk_id) as place
+      from lexical_best l
+      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no
+  ), dense_best as materialized (
+    select d.revision_id, d.chunk_no, d.cosine
+      from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
+     where p_mode <> 'lexical'
+  ), dense_lane as (
+    select d.revision_id, d.chunk_no, row_number() over (order by d.cosine desc, c.chunk_id) as place
+      from dense_best d
+      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no
+  ), candidate as (
+    select revision_id, chunk_no from lexical_lane where place <= p_candidates
+    union
+    select revision_id, chunk_no from dense_lane where place <= p_candidates
+  ), scored as (
+    -- A chunk found by one lane is scored by both: what the other lane would have said of it is known exactly.
+    select c.revision_id, c.chunk_no,
+           case when ll.place <= p_candidates then ll.place end as lexical_rank, l.score as lexical_score,
+           case when dl.place <= p_candidates then dl.place end as dense_rank,
+           case when p_mode <> 'lexical' then nullif(1 - (v.embedding operator(public.<=>) p_embedding), 'NaN') end as dense_score,
+           coalesce(l.relevance, 0) as lexical_relevance
+      from candidate c
+      left join lexical l using (revision_id, chunk_no)
+      left join lexical_lane ll using (revision_id, chunk_no)
+      left join dense_lane dl using (revision_id, chunk_no)
+      left join pgrag_data.chunk_vec v
+        on v.tenant_id = p_principal.tenant_id and v.space_id = v_space.space_id
+       and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
+  ), fused as (
+    select s.*,
+           v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
+           coalesce(1.0::float8 / (rrf_constant + s.lexical_rank), 0) + coalesce(1.0::float8 / (rrf_constant + s.dense_rank), 0) as rrf
+      from scored s
+  ), ranked as (
+    select f.*, row_number() over (order by f.fused_score desc, c.chunk_id) as rank, count(*) over () as matches
+      from (select fused.*, case p_fusion when 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
+      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = f.revision_id and c.chunk_no = f.chunk_no
+  )
+  select max(x.matches), max(x.relevance),
+         jsonb_agg(
+           pgrag_private.describe_chunk(p_principal.tenant_id, x.revision_id, x.chunk_no) || jsonb_build_object(
+             'rank', x.rank,
+             'score', pgrag_private.score(x.fused_score),
+             'relevance', pgrag_private.score(x.relevance),
+             'lexical_rank', x.lexical_rank,
+             'lexical_score', pgrag_private.score(x.lexical_score),
+             'dense_rank', x.dense_rank,
+             'dense_score', pgrag_private.score(x.dense_score))
+           order by x.rank)
+    into v_matches, v_top, v_hits
+    from ranked x
+   where x.rank <= p_k;
+
+  v_reason := case
+    when v_chunks = 0 then 'nothing_visible'
+    when v_hits is null and v_stop_words then 'stop_words_only'
+    when v_hits is null then 'nothing_matches'
+    when v_top < v_threshold then 'below_threshold'
+  end;
+  return jsonb_build_object(
+    'status', case when v_reason is null then 'evidence' else 'abstain' end,
+    'reason', v_reason,
+    'complete', true,
+    'complete_reason', case when v_matches >= p_k then 'k_returned' else 'all_matches_returned' end,
+    'policy', jsonb_strip_nulls(jsonb_build_object(
+      'mode', p_mode, 'k', p_k, 'candidates', p_candidates,
+      'fusion', case when p_mode = 'hybrid' then p_fusion end,
+      'rrf_constant', case when p_mode = 'hybrid' and p_fusion = 'rrf' then rrf_constant end,
+      'lexical_weight', case when p_mode = 'hybrid' then v_weight end,
+      'dense_weight', case when p_mode = 'hybrid' then 0.3 end,
+      'bm25', case when p_mode <> 'dense' then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
+      'dense_route', case when p_mode <> 'lexical' then 'exact' end,
+      'space', v_space.space,
+      'threshold', pgrag_private.score(v_threshold))),
+    'scope', jsonb_build_object('documents', cardinality(v_revisions), 'chunks', v_chunks),
+    'top_relevance', pgrag_private.score(v_top),
+    'hits', coalesce(v_hits, '[]'));
+end
+$$;
+
+-- Below these the best hit is no evidence. Measured: see docs/ranking.md.
+create function pgrag_private.default_threshold(p_mode text) returns double precision
+language sql immutable parallel safe
+return case p_mode when 'lexical' then 0.25 when 'dense' then 0.35 else 0.25 end;
+
+-- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
+create function pgrag_private.score(p_score double precision) returns numeric
+language sql immutable parallel safe
+return trim_scale(round(p_score::numeric, 6));
+
+-- What is said of a chunk wherever it is shown: where it is from, and its text.
+create function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+language sql stable parallel restricted
+begin atomic
+  select jsonb_build_object(
+    'chunk_id', encode(c.chunk_id, 'hex'),
+    'source', s.source,
+    'document', d.document,
+    'revision', r.revision,
+    'active', r.revision_id is not distinct from d.active_revision_id,
+    'title', r.title,
+    'section', c.section,
+    'page', c.page,
+    'language', c.language,
+    'span_start', c.span_start,
+    'span_end', c.span_end,
+    'span_unit', 'code points',
+    'tokens', c.token_count,
+    'tokenizer', r.tokenizer,
+    'trust', s.trust,
+    'effective_from', case when isfinite(r.effective_from) then to_char(r.effective_from, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end,
+    'effective_to', case when isfinite(r.effective_to) then to_char(r.effective_to, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end,
+    'ingested_at', to_char(r.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'text', c.text)
+    from pgrag_data.chunk c
+    join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
+end;
+
+-- Bounds of a question. p_k and the rest are what PostgreSQL's types let through.
+create function pgrag_private.check_request(p_question text, p_k integer, p_mode text, p_fusion text, p_as_of timestamptz,
+                                            p_candidates integer, p_threshold double precision) returns void
+language plpgsql immutable parallel safe as $$
+begin
+  if p_question is null or p_question !~ '[^[:space:]]' then
+    raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text.';
+  elsif length(p_question) > 4000 then
+    raise exception using errcode = 'RG301', message = 'the question is too long',
+      detail = format('%s characters; the bound is 4000', length(p_question)), hint = 'Ask for what is sought, without its context.';
+  elsif p_k is null or p_k not between 1 and 100 then
+    raise exception using errcode = 'RG302', message = 'k must be a whole number from 1 to 100',
+      detail = format('k: %s', coalesce(p_k::text, 'null')), hint = 'Narrow the question or filter; there are no further pages.';
+  elsif p_candidates is null or p_candidates not between p_k and 1000 then
+    raise exception using errcode = 'RG302', message = 'candidates must be a whole number from k to 1000',
+      detail = format('candidates: %s, k: %s', coalesce(p_candidates::text, 'null'), p_k), hint = 'Leave it out for the default of 100.';
+  elsif p_mode is null or p_mode not in ('hybrid', 'lexical', 'dense') then
+    raise exception using errcode = 'RG303', message = 'the mode is not known',
+      hint = 'Modes: hybrid, lexical, dense.';
+  elsif p_fusion is null or p_fusion not in ('convex', 'rrf') then
+    raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
+  elsif p_as_of is not null and not isfinite(p_as_of) then
+    raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
+  elsif p_threshold = 'NaN' or p_threshold not between 0 and 1 then
+    raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
+  end if;
+end
+$$;
+
+-- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
+create function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
+returns pgrag_data.embedding_space
+language plpgsql stable parallel restricted as $$
+declare
+  v_space pgrag_data.embedding_space;
+begin
+  if p_embedding is null or p_space is null then
+    raise exception using errcode = 'RG305', message = 'this mode needs the question''s embedding and the name of its space',
+      hint = 'Pass p_embedding and p_space, or p_mode => ''lexical''.';
+  end if;
+  select s.* into v_space
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   where t.tenant_id = p_tenant_id and s.space = p_space;
+  if not found then
+    raise exception using errcode = 'RG305', message = 'the embedding is not of the tenant''s active space',
+      hint = 'select * from pgrag.active_space() names it; encode the question with its model.';
+  end if;
+  if public.vector_dims(p_embedding) <> v_space.dimension then
+    raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
+      detail = format('%s; the space has %s', public.vector_dims(p_embedding), v_space.dimension),
+      hint = 'Encode the question with the space''s model.';
+  end if;
+  if public.vector_norm(p_embedding) = 0 then
+    raise exception using errcode = 'RG305', message = 'the embedding is zero, which is near to nothing',
+      hint = 'The model knows no word of the question: ask with p_mode => ''lexical''.';
+  end if;
+  return v_space;
+end
+$$;
+
+-- sql/functions/private/switch_revision.sql
+
+-- The switch that activation and rollback are. The document's row is locked first, so that two switches of one
+-- document queue; what was expected is compared on the locked row.
+create function pgrag_private.switch_revision(
+  p_principal       pgrag_private.principal,
+  p_document        pgrag_data.document,
+  p_revision        pgrag_data.revision,
+  p_action          text,
+  p_expected_active text,
+  p_restore         boolean
+) returns boolean
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_locked pgrag_data.document;
+  v_active text;
+begin
+  select d.* into v_locked from pgrag_data.document d
+   where d.tenant_id = p_document.tenant_id and d.document_id = p_document.document_id for no key update;
+  select r.revision into v_active from pgrag_data.revision r
+   where r.tenant_id = v_locked.tenant_id and r.revision_id = v_locked.active_revision_id;
+  if p_expected_active is not null and p_expected_active <> coalesce(v_active, '') then
+    raise exception using errcode = 'RG402', message = 'another revision is active than was expected',
+      detail = format('active: %s; expected: %s', coalesce(v_active, 'none'), coalesce(nullif(p_expected_active, ''), 'none')),
+      hint = 'Look at what is active now, and decide again.';
+  elsif v_locked.deleted_at is not null and not p_restore then
+    raise exception using errcode = 'RG409', message = 'the document is deleted',
+      hint = 'To bring it back on purpose: pgrag.activate(…, p_restore => true).';
+  end if;
+  if v_locked.active_revision_id is not distinct from p_revision.revision_id and v_locked.deleted_at is null then
+    return false;
+  end if;
+  update pgrag_data.document d set active_revision_id = p_revision.revision_id, deleted_at = null
+   where d.tenant_id = v_locked.tenant_id and d.document_id = v_locked.document_id
+     and d.active_revision_id is not distinct from v_locked.active_revision_id;
+  insert into pgrag_data.activation (tenant_id, document_id, revision_id, replaced_revision_id, action, subject)
+  values (v_locked.tenant_id, v_locked.document_id, p_revision.revision_id,
+          nullif(v_locked.active_revision_id, p_revision.revision_id), p_action, p_principal.subject);
+  return true;
+end
+$$;
+
+-- sql/functions/private/finding.sql
+
+-- One failing check of a reply.
+create function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
+language sql immutable parallel safe
+return jsonb_build_array(jsonb_build_object('check', p_check, 'id', p_id, 'message', p_message));
+
+-- Why a cited chunk no longer counts. Only a reader who may still read the document is told which way it changed;
+-- to anyone else a deleted, a forbidden and an absent one are the same.
+create function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
+language plpgsql stable parallel restricted as $$
+declare
+  v_document pgrag_data.document;
+begin
+  select d.* into v_document
+    from pgrag_data.revision r
+    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+   where r.tenant_id = p_principal.tenant_id and r.revision_id = p_revision_id
+     and d.acl_id in (select acl_id from pgrag_private.permitted_acls(p_principal.tenant_id, p_principal.reader_id) as a (acl_id));
+  return case
+    when not found then pgrag_private.finding('readable', p_id, 'the excerpt cannot be read by this reader now')
+    when v_document.deleted_at is not null then pgrag_private.finding('deleted', p_id, 'the document was deleted')
+    else pgrag_private.finding('active', p_id, 'the revision is no longer the one in force') end;
+end
+$$;
+
+-- Quotes are compared as written and, failing that, after this: Unicode NFC, typographic quotes and dashes made
+-- plain, runs of white space made one space.
+create function pgrag_private.plain_quote(p_text text) returns text
+language sql immutable parallel safe
+return btrim(regexp_replace(
+  translate(normalize(p_text, nfc), U&'\2018\2019\201A\201C\201D\201E\2010\2011\2012\2013\2014\00A0', '''''''"""----- '),
+  '[[:space:]]+', ' ', 'g'));
+
+-- sql/functions/private/seal.sql
+
+-- The seal of a packet: a MAC over the principal and everything in the packet but the excerpts' texts, which
+-- their hashes stand for. So a packet can be kept without text, changed in nothing, and handed to nobody else.
+create function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
+language sql stable parallel restricted
+return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id || '|' || p_principal.reader_id || '|' || encode(sha256(convert_to(
+  jsonb_set(p_packet - 'seal', '{excerpts}',
+            coalesce((select jsonb_agg(excerpt - 'text' order by n)
+                        from jsonb_array_elements(p_packet -> 'excerpts') with ordinality as e (excerpt, n)), '[]'))::text,
+  'UTF8')), 'hex'));
+
+-- sql/functions/private/build_packet.sql
+
+-- Hits to a packet: whole passages in rank order while they fit, none below the threshold, none cut. What does
+-- not fit is listed; strict mode refuses instead.
+create function pgrag_private.build_packet(
+  p_principal   pgrag_private.principal,
+  p_question    text,
+  p_as_of       timestamptz,
+  p_found       jsonb,
+  p_budget      integer,
+  p_budget_unit text,
+  p_reserve     integer,
+  p_strict      boolean
+) returns jsonb
+language plpgsql stable parallel restricted as $$
+declare
+  v_threshold numeric := (p_found #>> '{policy,threshold}')::numeric;
+  v_question  integer;  -- its share of the budget
+  v_left      integer;
+  v_size      integer;
+  v_hit       jsonb;
+  v_excerpts  jsonb := '[]';
+  v_omitted   jsonb := '[]';
+  v_packet    jsonb;
+begin
+  if p_budget is null or p_budget not between 1 and 1000000 then
+    raise exception using errcode = 'RG306', message = 'the budget must be a whole number from 1 to 1000000',
+      hint = 'Its unit is p_budget_unit: characters, bytes or tokens.';
+  elsif p_budget_unit is null or p_budget_unit not in ('characters', 'bytes', 'tokens') then
+    raise exception using errcode = 'RG306', message = 'the budget''s unit is not known', hint = 'Units: characters, bytes, tokens.';
+  elsif p_reserve is null or p_reserve < 0 then
+    raise exception using errcode = 'RG306', message = 'the reserve must be 0 or more',
+      hint = 'It is the room for instructions and the reply, in the budget''s unit.';
+  elsif p_strict is null then
+    raise exception using errcode = 'RG306', message = 'strict must be true or false', hint = 'Leave it out for false.';
+  end if;
+  -- The question's tokens depend on the model's tokenizer, which the database has not: the reserve covers them.
+  v_question := case p_budget_unit when 'characters' then length(p_question) when 'bytes' then octet_length(p_question) else 0 end;
+  v_left := p_budget - v_question - p_reserve;
+  if v_left <= 0 then
+    raise exception using errcode = 'RG306', message = 'the budget leaves no room for evidence',
+      detail = format('budget %s, reserve %s, question %s %s', p_budget, p_reserve, v_question, p_budget_unit),
+      hint = 'Raise the budget or lower the reserve.';
+  end if;
+
+  if p_found ->> 'status' = 'evidence' then
+    for v_hit in select hit from jsonb_array_elements(p_found -> 'hits') as h (hit) loop
+      continue when (v_hit ->> 'relevance')::numeric < v_threshold;
+      v_size := case p_budget_unit
+        when 'characters' then length(v_hit ->> 'text')
+        when 'bytes' then octet_length(v_hit ->> 'text')
+        else (v_hit ->> 'tokens')::integer end;
+      if v_size <= v_left then
+        v_left := v_left - v_size;
+        v_excerpts := v_excerpts || jsonb_build_array(
+          jsonb_build_object('id', 'e' || jsonb_array_length(v_excerpts) + 1,
+                             'text_sha256', encode(sha256(convert_to(v_hit ->> 'text', 'UTF8')), 'hex')) || v_hit);
+      elsif p_strict then
+        raise exception using errcode = 'RG502', message = 'the evidence does not fit the budget',
+          detail = format('the passage at rank %s has %s %s; %s are left', v_hit ->> 'rank', v_size, p_budget_unit, v_left),
+          hint = 'Raise the budget, lower k, or leave strict out to skip what does not fit.';
+      else
+        v_omitted := v_omitted || jsonb_build_array(jsonb_build_object(
+          'chunk_id', v_hit -> 'chunk_id', 'rank', v_hit -> 'rank', 'size', v_size, 'reason', 'over_budget'));
+      end if;
+    end loop;
+  end if;
+
+  v_packet := jsonb_build_object(
+    'version', 1,
+    'question', p_question,
+    'status', case when jsonb_array_length(v_excerpts) > 0 then 'evidence' else 'abstain' end,
+    'reason', case when jsonb_array_length(v_excerpts) = 0 then coalesce(p_found ->> 'reason', 'over_budget') end,
+    'excerpts', v_excerpts,
+    'omitted', v_omitted,
+    'complete', p_found -> 'complete',
+    'complete_reason', p_found -> 'complete_reason',
+    'as_of', to_char(p_as_of, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'access_state', pgrag_private.access_state(p_principal),
+    'corpus_state', pgrag_private.corpus_state(p_principal, p_as_of),
+    'policy', p_found -> 'policy',
+    'limits', jsonb_build_object('budget', p_budget, 'unit', p_budget_unit, 'reserve', p_reserve,
+                                 'question', v_question, 'evidence', p_budget - p_reserve - v_question - v_left, 'left', v_left),
+    'issued_at', to_char(statement_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+  return v_packet || jsonb_build_object('seal', pgrag_private.seal(p_principal, v_packet));
+end
+$$;
+
+-- Digests of what the reader was (self and groups) and of what the reader could see (revisions), so that two
+-- packets can be told to rest on the same state. Neither says anything of what the reader could not see.
+create function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
+language sql stable parallel restricted
+return encode(pgrag_private.fingerprint(variadic
+  array(select c.principal_id::text from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
+         order by c.principal_id)), 'hex');
+
+create function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
+language sql stable parallel restricted
+return encode(sha256(convert_to(
+  array_to_string(pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','), 'UTF8')), 'hex');
+
+-- sql/functions/private/request.sql
+
+-- JSON requests: each field of exactly its JSON type, none unknown. JSON would let "2", true and 1.5 through
+-- a cast to a number in one language or another; here they are refused by name.
+create function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_key   text;
+  v_value jsonb;
+  v_type  text;
+begin
+  if jsonb_typeof(p_request) is distinct from 'object' then
+    raise exception using errcode = 'RG307', message = 'the request must be a JSON object',
+      hint = 'For example {"question": "…", "mode": "lexical", "k": 5}.';
+  end if;
+  for v_key, v_value in select key, value from jsonb_each(p_request) loop
+    if v_key <> all (p_fields) then
+      raise exception using errcode = 'RG307', message = 'the request has a field that is not known',
+        detail = format('field: %s', left(v_key, 100)), hint = format('Fields: %s.', array_to_string(p_fields, ', '));
+    end if;
+    v_type := jsonb_typeof(v_value);
+    continue when v_type = 'null' and v_key not in ('k', 'candidates', 'budget', 'reserve', 'strict', 'question');
+    if v_key in ('k', 'candidates', 'budget', 'reserve') then
+      if v_type <> 'number' or (v_value #>> '{}') !~ '^-?[0-9]{1,9}$' then
+        raise exception using errcode = case when v_key in ('k', 'candidates') then 'RG302' else 'RG306' end,
+          message = format('%s must be a whole number', v_key), detail = format('%s: %s', v_key, left(v_value::text, 40)),
+          hint = 'Write it without a fraction and without quotes.';
+      end if;
+    elsif v_key = 'threshold' and v_type <> 'number'
+       or v_key = 'strict' and v_type <> 'boolean'
+       or v_key = 'filter' and v_type <> 'object'
+       or v_key = 'embedding' and (v_type <> 'array' or jsonb_path_exists(v_value, '$[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
+      raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
+        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
+    elsif v_key = 'as_of' and not pg_input_is_valid(v_value #>> '{}', 'timestamptz') then
+      raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
+    elsif v_key = 'embedding' and jsonb_array_length(v_value) not between 1 and 4000 then
+      raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
+        hint = 'Encode the question with the space''s model.';
+    end if;
+  end loop;
+end
+$$;
+
+create function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+language sql stable parallel restricted
+return pgrag_private.retrieve(
+  p_principal,
+  p_request ->> 'question',
+  coalesce((p_request ->> 'k')::integer, p_default_k),
+  coalesce(p_request ->> 'mode', 'hybrid'),
+  (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
+  p_request ->> 'space',
+  coalesce(p_request ->> 'fusion', 'convex'),
+  (p_request ->> 'as_of')::timestamptz,
+  nullif(p_request -> 'filter', 'null'),
+  coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
+  (p_request ->> 'threshold')::double precision);
+
+-- sql/functions/version.sql
+
+create function pgrag.version() returns text
+language sql immutable parallel safe
+return '0.1.0';
+
+comment on function pgrag.version is 'The version of pgrag that is installed in this database.';
+revoke all on function pgrag.version from public;
+
+-- sql/functions/status.sql
+
+-- What is installed, without a word of what is in it: any role of pgrag may ask.
+create function pgrag.status() returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_vector text;
+begin
+  select e.extversion into v_vector from pg_extension e where e.extname = 'vector';
+  return jsonb_build_object(
+    'version', pgrag.version(),
+    'server', current_setting('server_version'),
+    'vector', v_vector,
+    'vector_supported', string_to_array(v_vector, '.')::integer[] >= array[0, 8, 4],
+    'read_only', pg_is_in_recovery());
+end
+$$;
+
+comment on function pgrag.status is 'Versions of pgrag, server and pgvector, and whether that pgvector is a supported one.';
+revoke all on function pgrag.status from public;
+
+-- sql/functions/add_signing_key.sql
+
+-- Registers a key that tokens may be signed with. The secret is stored as HMAC pads, and never shown again.
+create function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_inner bytea;
+  v_outer bytea;
+begin
+  if p_kid is null or p_kid !~ '^[A-Za-z0-9_-]{1,64}$' then
+    raise exception using errcode = 'RG211', message = 'this is no name for a key',
+      hint = 'Use 1 to 64 letters, digits, hyphens or underscores.';
+  elsif p_secret is null or octet_length(p_secret) not between 32 and 1024 then
+    raise exception using errcode = 'RG211', message = 'the secret must have 32 to 1024 bytes',
+      hint = 'Take 32 bytes of a strong random source, for example: openssl rand -hex 32.';
+  end if;
+  perform pgrag_private.check_name('issuer', p_issuer);
+  perform pgrag_private.check_name('audience', p_audience);
+  v_inner := pgrag_private.hmac_pad(p_secret, 54); -- 0x36
+  v_outer := pgrag_private.hmac_pad(p_secret, 92); -- 0x5c
+  insert into pgrag_private.signing_key (kid, issuer, audience, inner_pad, outer_pad)
+  values (p_kid, p_issuer, p_audience, v_inner, v_outer)
+  on conflict on constraint signing_key_pkey do nothing;
+  if not found then
+    raise exception using errcode = 'RG211', message = 'a key of this name exists',
+      hint = 'Keys do not change: add another under a new name, then retire this one.';
+  end if;
+end
+$$;
+
+comment on function pgrag.add_signing_key is 'Registers an HS256 key (32 bytes or more) under a kid, with the issuer and audience that its tokens must carry.';
+revoke all on function pgrag.add_signing_key from public;
+
+-- sql/functions/retire_signing_key.sql
+
+-- Ends a key: tokens signed with it are refused from commit on, and so are principals already proven with it.
+create function pgrag.retire_signing_key(p_kid text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update pgrag_private.signing_key k set retired_at = transaction_timestamp() where k.kid = p_kid and k.retired_at is null;
+  if not found then
+    perform pgrag_private.not_found('signing key');
+  end if;
+end
+$$;
+
+comment on function pgrag.retire_signing_key is 'Ends a signing key; its tokens are refused from then on.';
+revoke all on function pgrag.retire_signing_key from public;
+
+-- sql/functions/list_signing_keys.sql
+
+create function pgrag.list_signing_keys()
+returns table (kid text, issuer text, audience text, created_at timestamptz, retired_at timestamptz)
+language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
+begin atomic
+  select k.kid, k.issuer, k.audience, k.created_at, k.retired_at from pgrag_private.signing_key k order by k.kid;
+end;
+
+comment on function pgrag.list_signing_keys is 'The signing keys by name, without their secrets.';
+revoke all on function pgrag.list_signing_keys from public;
+
+-- sql/functions/authenticate.sql
+
+-- Proves who is asking and leaves it in a setting of this transaction, signed with a key that never leaves
+-- this database and tied to this backend and transaction. Works on a standby: nothing is written.
+create function pgrag.authenticate(p_token text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal;
+  v_setting   text;
+begin
+  v_principal := pgrag_private.verify_token(coalesce(p_token, ''));
+  v_setting := concat_ws('|', 'v1', v_principal.kid, v_principal.kind, v_principal.tenant_id, v_principal.reader_id,
+                         v_principal.source_id, encode(convert_to(v_principal.subject, 'UTF8'), 'hex'),
+                         v_principal.expires_at, pgrag_private.transaction_mark());
+  perform set_config('pgrag.principal', v_setting || '|' || pgrag_private.internal_mac('session', v_setting), true);
+end
+$$;
+
+comment on function pgrag.authenticate is 'Verifies a token and makes its subject the principal of this transaction: begin; select pgrag.authenticate($1); …; commit;';
+revoke all on function pgrag.authenticate from public;
+
+-- sql/functions/whoami.sql
+
+create function pgrag.whoami(p_token text default null)
+returns table (tenant text, subject text, kind text, source text, known boolean, groups text[], expires_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer', 'admin', 'auditor');
+begin
+  return query
+  select t.tenant, v_principal.subject, v_principal.kind,
+         (select s.source from pgrag_data.source s where s.tenant_id = t.tenant_id and s.source_id = v_principal.source_id),
+         case when v_principal.kind = 'reader' then exists (select from pgrag_private.closure(t.tenant_id, v_principal.reader_id)) end,
+         array(select p.name::text
+                 from pgrag_private.closure(t.tenant_id, v_principal.reader_id) as c (principal_id)
+                 join pgrag_data.principal p on p.tenant_id = t.tenant_id and p.principal_id = c.principal_id
+                where p.kind in ('group', 'everyone')
+                order by p.name),
+         to_timestamp(v_principal.expires_at)
+    from pgrag_data.tenant t
+   where t.tenant_id = v_principal.tenant_id;
+end
+$$;
+
+comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, groups, expiry.';
+revoke all on function pgrag.whoami from public;
+
+-- sql/functions/put_tenant.sql
+
+create function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint;
+begin
+  perform pgrag_private.check_name('tenant', p_tenant);
+  insert into pgrag_data.tenant (tenant, name) values (p_tenant, coalesce(p_name, p_tenant))
+    on conflict on constraint tenant_tenant_key do update set name = coalesce(p_name, tenant.name)
+    returning tenant_id into v_tenant_id;
+  insert into pgrag_data.principal (tenant_id, kind, name) values (v_tenant_id, 'everyone', 'everyone')
+    on conflict (tenant_id, name) where dropped_at is null do nothing;
+end
+$$;
+
+comment on function pgrag.put_tenant is 'Creates a tenant, or renames it.';
+revoke all on function pgrag.put_tenant from public;
+
+-- sql/functions/put_source.sql
+
+-- p_processors names the outside services that may receive this source's text (encoders, rerankers,
+-- generators); none by default. Left out for a source that exists, an argument changes nothing.
+create function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  perform pgrag_private.check_name('source', p_source);
+  perform pgrag_private.check_name('processor', processor) from unnest(p_processors) as p (processor);
+  if p_trust not in ('untrusted', 'external', 'internal', 'authoritative') then
+    raise exception using errcode = 'RG407', message = 'the trust class is not known',
+      hint = 'Trust classes: untrusted, external, internal, authoritative.';
+  end if;
+  insert into pgrag_data.source (tenant_id, source, processors, trust)
+  values (v_tenant_id, p_source, coalesce(p_processors, '{}'), coalesce(p_trust, 'internal'))
+  on conflict on constraint source_source_key do update
+    set processors = coalesce(p_processors, source.processors), trust = coalesce(p_trust, source.trust);
+end
+$$;
+
+comment on function pgrag.put_source is 'Creates a source of a tenant, or changes which processors may receive its text and its trust class.';
+revoke all on function pgrag.put_source from public;
+
+-- sql/functions/put_space.sql
+
+-- A space does not change: the same definition again is nothing to do, another one under its name is refused.
+-- The first space of a tenant becomes its active one.
+create function pgrag.put_space(
+  p_tenant          text,
+  p_space           text,
+  p_model           text,
+  p_model_revision  text,
+  p_dimension       integer,
+  p_metric          text default 'cosine',
+  p_normalisation   text default 'unit',
+  p_preprocessing   text default '',
+  p_query_prefix    text default '',
+  p_document_prefix text default '',
+  p_storage         text default 'float',
+  p_zero_vectors    text default 'refuse'
+) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+  v_space     pgrag_data.embedding_space;
+begin
+  perform pgrag_private.check_name('space', p_space);
+  perform pgrag_private.check_name('model', p_model);
+  perform pgrag_private.check_name('model revision', p_model_revision);
+  if p_dimension is null or p_dimension not between 1 and 2000 or p_metric is distinct from 'cosine'
+     or p_normalisation is null or p_normalisation not in ('unit', 'none') or p_storage is distinct from 'float'
+     or p_zero_vectors is null or p_zero_vectors not in ('refuse', 'skip')
+     or p_preprocessing is null or p_query_prefix is null or p_document_prefix is null then
+    raise exception using errcode = 'RG407', message = 'the embedding space is not one that pgrag can hold',
+      hint = 'dimension 1 to 2000, metric cosine, normalisation unit or none, storage float, zero_vectors refuse or skip; nothing null.';
+  end if;
+  insert into pgrag_data.embedding_space (tenant_id, space, model, model_revision, dimension, metric, normalisation,
+                                          preprocessing, query_prefix, document_prefix, storage, zero_vectors)
+  values (v_tenant_id, p_space, p_model, p_model_revision, p_dimension, p_metric, p_normalisation,
+          p_preprocessing, p_query_prefix, p_document_prefix, p_storage, p_zero_vectors)
+  on conflict on constraint embedding_space_space_key do nothing;
+  v_space := pgrag_private.find_space(v_tenant_id, p_space);
+  if row(v_space.model, v_space.model_revision, v_space.dimension, v_space.metric, v_space.normalisation,
+         v_space.preprocessing, v_space.query_prefix, v_space.document_prefix, v_space.storage, v_space.zero_vectors)
+     is distinct from
+     row(p_model, p_model_revision, p_dimension, p_metric, p_normalisation,
+         p_preprocessing, p_query_prefix, p_document_prefix, p_storage, p_zero_vectors) then
+    raise exception using errcode = 'RG407', message = 'a space of this name exists with another definition',
+      hint = 'Spaces do not change: another model, revision, dimension or prefix is a new space under a new name.';
+  end if;
+  update pgrag_data.tenant t set active_space_id = v_space.space_id
+   where t.tenant_id = v_tenant_id and t.active_space_id is null;
+end
+$$;
+
+comment on function pgrag.put_space is 'Registers an embedding space of a tenant: model, revision, dimension, normalisation and prefixes, unchangeable.';
+revoke all on function pgrag.put_space from public;
+
+-- sql/functions/list_tenants.sql
+
+create function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
+language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
+begin atomic
+  select t.tenant, t.name, s.space, t.created_at
+    from pgrag_data.tenant t
+    left join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   order by t.tenant;
+end;
+
+comment on function pgrag.list_tenants is 'All tenants, for operators.';
+revoke all on function pgrag.list_tenants from public;
+
+-- sql/functions/list_sources.sql
+
+create function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  return query
+  select s.source::text, s.trust::text, s.processors, s.created_at from pgrag_data.source s where s.tenant_id = v_tenant_id order by s.source;
+end
+$$;
+
+comment on function pgrag.list_sources is 'The sources of a tenant, for operators.';
+revoke all on function pgrag.list_sources from public;
+
+-- sql/functions/list_spaces.sql
+
+create function pgrag.list_spaces(p_tenant text)
+returns table (space text, active boolean, model text, model_revision text, dimension integer, metric text, normalisation text,
+               preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  return query
+  select s.space, s.space_id is not distinct from t.active_space_id, s.model, s.model_revision, s.dimension, s.metric,
+         s.normalisation, s.preprocessing, s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id
+   where t.tenant_id = v_tenant_id
+   order by s.space;
+end
+$$;
+
+comment on function pgrag.list_spaces is 'The embedding spaces of a tenant, for operators.';
+revoke all on function pgrag.list_spaces from public;
+
+-- sql/functions/put_principal.sql
+
+create function pgrag.put_principal(p_name text, p_kind text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+begin
+  perform pgrag_private.check_name('principal', p_name);
+  if p_kind is null or p_kind not in ('user', 'service', 'group') then
+    raise exception using errcode = 'RG407', message = 'the kind of principal is not known', hint = 'Kinds: user, service, group.';
+  end if;
+  insert into pgrag_data.principal (tenant_id, kind, name) values (v_principal.tenant_id, p_kind, p_name)
+    on conflict (tenant_id, name) where dropped_at is null do nothing;
+  if (pgrag_private.find_principal(v_principal.tenant_id, p_name)).kind <> p_kind then
+    raise exception using errcode = 'RG407', message = 'a principal of this name exists with another kind',
+      hint = 'Drop it first; what it could read does not pass to its successor.';
+  end if;
+end
+$$;
+
+comment on function pgrag.put_principal is 'Creates a user, service or group of the admin''s tenant.';
+revoke all on function pgrag.put_principal from public;
+
+-- sql/functions/drop_principal.sql
+
+-- One row changes, however many access lists and groups name it: nothing leads to or through a dropped principal.
+create function pgrag.drop_principal(p_name text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+begin
+  update pgrag_data.principal p set dropped_at = transaction_timestamp()
+   where p.tenant_id = v_principal.tenant_id and p.name = p_name and p.kind <> 'everyone' and p.dropped_at is null;
+  if not found then
+    perform pgrag_private.not_found('principal');
+  end if;
+end
+$$;
+
+comment on function pgrag.drop_principal is 'Drops a user, service or group; what it could read, nobody of that name can read again.';
+revoke all on function pgrag.drop_principal from public;
+
+-- sql/functions/put_membership.sql
+
+create function pgrag.put_membership(p_group text, p_member text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+  v_group     pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_group);
+  v_member    pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_member);
+begin
+  if v_group.kind <> 'group' or v_member.kind = 'everyone' then
+    raise exception using errcode = 'RG407', message = 'only groups have members, and everyone is a member of none',
+      hint = 'Create a group with pgrag.put_principal(…, ''group'').';
+  end if;
+  insert into pgrag_data.membership (tenant_id, member_id, group_id)
+  values (v_principal.tenant_id, v_member.principal_id, v_group.principal_id)
+  on conflict on constraint membership_pkey do nothing;
+end
+$$;
+
+comment on function pgrag.put_membership is 'Makes a user, service or group a member of a group.';
+revoke all on function pgrag.put_membership from public;
+
+-- sql/functions/drop_membership.sql
+
+create function pgrag.drop_membership(p_group text, p_member text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+  v_group     pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_group);
+  v_member    pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_member);
+begin
+  delete from pgrag_data.membership m
+   where m.tenant_id = v_principal.tenant_id and m.member_id = v_member.principal_id and m.group_id = v_group.principal_id;
+  if not found then
+    perform pgrag_private.not_found('membership');
+  end if;
+end
+$$;
+
+comment on function pgrag.drop_membership is 'Ends a membership; what came with it is gone at commit.';
+revoke all on function pgrag.drop_membership from public;
+
+-- sql/functions/list_principals.sql
+
+create function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'admin');
+begin
+  return query
+  select p.name::text, p.kind::text, p.created_at from pgrag_data.principal p
+   where p.tenant_id = v_principal.tenant_id and p.dropped_at is null order by p.name;
+end
+$$;
+
+comment on function pgrag.list_principals is 'Users, services and groups of the admin''s tenant.';
+revoke all on function pgrag.list_principals from public;
+
+-- sql/functions/list_memberships.sql
+
+create function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'admin');
+begin
+  return query
+  select g.name::text, p.name::text, p.kind::text
+    from pgrag_data.membership m
+    join pgrag_data.principal g on g.tenant_id = m.tenant_id and g.principal_id = m.group_id and g.dropped_at is null
+    join pgrag_data.principal p on p.tenant_id = m.tenant_id and p.principal_id = m.member_id and p.dropped_at is null
+   where m.tenant_id = v_principal.tenant_id
+   order by 1, 2;
+end
+$$;
+
+comment on function pgrag.list_memberships is 'Who belongs directly to which group of the admin''s tenant.';
+revoke all on function pgrag.list_memberships from public;
+
+-- sql/functions/writer_source.sql
+
+-- What a connector needs to know of its own source before it sends text anywhere.
+create function pgrag.writer_source(p_token text default null)
+returns table (tenant text, source text, trust text, processors text[])
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'writer');
+begin
+  return query
+  select t.tenant::text, s.source::text, s.trust::text, s.processors
+    from pgrag_data.source s join pgrag_data.tenant t on t.tenant_id = s.tenant_id
+   where s.tenant_id = v_principal.tenant_id and s.source_id = v_principal.source_id;
+end
+$$;
+
+comment on function pgrag.writer_source is 'The source that the writer''s token names, and the processors that may receive its text.';
+revoke all on function pgrag.writer_source from public;
+
+-- sql/functions/stage_revision.sql
+
+-- Begins a revision: its text and everything that shapes its chunks. Nothing of it can be found until it is
+-- verified and activated. The same content again is the same revision, in whatever state it is.
+-- p_revision names it; left out, it is named by the hash of its content.
+-- p_skips: parts of the text, in code points, that no chunk will cover, on purpose.
+create function pgrag.stage_revision(
+  p_document       text,
+  p_body           text,
+  p_title          text default '',
+  p_language       text default 'en',
+  p_revision       text default null,
+  p_product        text default null,
+  p_version        text default null,
+  p_tags           text[] default '{}',
+  p_dated          date default null,
+  p_effective_from timestamptz default null,
+  p_effective_to   timestamptz default null,
+  p_parser         text default 'text',
+  p_chunker        text default '',
+  p_tokenizer      text default '',
+  p_space          text default null,
+  p_skips          int4range[] default '{}'
+) returns table (revision text, state text, created boolean)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal   pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_space_id    bigint;
+  v_document_id bigint;
+  v_revision_id bigint;
+  v_revision    text;
+  v_hash        bytea;
+  v_existing    record;
+begin
+  perform pgrag_private.check_document(p_document);
+  if p_body is null or octet_length(p_body) > 16777216 then
+    raise exception using errcode = 'RG408', message = 'the body must be text of at most 16 MiB',
+      hint = 'Split the document in the source.';
+  elsif p_language is null or p_language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' then
+    raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
+  elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
+        or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null then
+    raise exception using errcode = 'RG408', message = 'title, tags, parser, chunker, tokenizer and skips must not be null',
+      hint = 'Leave them out for their defaults; a title has at most 1000 characters.';
+  elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity') then
+    raise exception using errcode = 'RG408', message = 'the effective period is empty',
+      hint = 'effective_to is the first moment at which it no longer holds.';
+  end if;
+  if p_space is not null then
+    v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
+  end if;
+
+  v_hash := pgrag_private.fingerprint(
+    p_body, p_title, p_language, p_product, p_version, array_to_string(p_tags, chr(31)), p_dated::text,
+    coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
+    p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
+  v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
+
+  -- A new document lets nobody in until pgrag.set_access says who.
+  insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
+  values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
+  on conflict on constraint document_document_key do nothing;
+  select d.document_id into v_document_id from pgrag_data.document d
+   where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+
+  insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
+                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
+  values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
+          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'), p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
+  on conflict on constraint revision_revision_key do nothing
+  returning revision_id into v_revision_id;
+  if v_revision_id is not null then
+    insert into pgrag_data.revision_source (tenant_id, revision_id, body) values (v_principal.tenant_id, v_revision_id, p_body);
+    return query select v_revision, 'staged', true;
+    return;
+  end if;
+
+  select r.content_hash, r.state into v_existing from pgrag_data.revision r
+   where r.tenant_id = v_principal.tenant_id and r.document_id = v_document_id and r.revision = v_revision;
+  if v_existing.content_hash <> v_hash then
+    raise exception using errcode = 'RG403', message = 'a revision of this name exists with other content',
+      hint = 'Revisions do not change: give the new content a new name, or none.';
+  end if;
+  return query select v_revision, v_existing.state::text, false;
+end
+$$;
+
+comment on function pgrag.stage_revision is 'Begins a revision of a document of the writer''s source: text, metadata and effective period, invisible until activated.';
+revoke all on function pgrag.stage_revision from public;
+
+-- sql/functions/add_chunks.sql
+
+-- Adds chunks p_first, p_first + 1, … to a staged revision, in arrays of one length: the bulk path, since COPY
+-- cannot write under row-level security. At most 2000 chunks and 16 MiB of text a call bound the memory.
+-- The same batch again changes nothing; other text under a number that is taken is refused.
+create function pgrag.add_chunks(
+  p_document   text,
+  p_revision   text,
+  p_first      integer,
+  p_texts      text[],
+  p_starts     integer[],
+  p_ends       integer[],
+  p_tokens     integer[],
+  p_sections   text[] default null,
+  p_pages      integer[] default null,
+  p_languages  text[] default null,
+  p_embeddings public.vector[] default null
+) returns integer
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_source    pgrag_data.source := pgrag_private.find_source(v_principal, null);
+  v_document  pgrag_data.document := pgrag_private.find_document(v_source, p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_tenant    text;
+  v_count     integer := cardinality(p_texts);
+  v_added     integer := 0;
+  v_same      integer;
+begin
+  if p_first is null or p_first not between 1 and 1000000 or v_count is null or v_count not between 1 and 2000
+     or (select sum(octet_length(t)) from unnest(p_texts) as u (t)) > 16777216
+     or cardinality(p_starts) is distinct from v_count or cardinality(p_ends) is distinct from v_count
+     or cardinality(p_tokens) is distinct from v_count
+     or coalesce(cardinality(p_sections), v_count) <> v_count or coalesce(cardinality(p_pages), v_count) <> v_count
+     or coalesce(cardinality(p_languages), v_count) <> v_count or coalesce(cardinality(p_embeddings), v_count) <> v_count
+     or exists (select from unnest(p_texts, p_starts, p_ends, p_tokens) as u (t, s, e, n)
+                 where coalesce(t, '') = '' or length(t) > 32768 or s is null or s < 0 or e is null or e <= s or n is null or n < 0)
+     or exists (select from unnest(p_languages) as u (l) where l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
+    raise exception using errcode = 'RG408', message = 'the batch of chunks is malformed',
+      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, start < end, tokens >= 0.';
+  end if;
+  if (p_embeddings is null) <> (v_revision.space_id is null) then
+    raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
+      hint = 'Stage the revision with p_space, and pass one embedding for each chunk.';
+  end if;
+  select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
+
+  -- The lock keeps verification, which freezes the revision, from passing between the check and the rows.
+  perform from pgrag_data.revision r
+    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id and r.state = 'staged' for share;
+  if found then
+    with batch as (
+      select p_first + (u.n - 1)::integer as chunk_no, u.text, u.span_start, u.span_end, u.tokens, coalesce(u.section, '') as section,
+             u.page, coalesce(u.language, v_revision.language) as language,
+             pgrag_private.fingerprint(v_tenant, v_source.source, v_document.document, v_revision.revision,
+                                       u.span_start::text, u.span_end::text, u.text) as chunk_id
+        from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages)
+             with ordinality as u (text, span_start, span_end, tokens, section, page, language, n)
+    ), added as (
+      insert into pgrag_data.chunk (tenant_id, revision_id, chunk_no, chunk_id, text, span_start, span_end, section, page, language, token_count)
+      select v_revision.tenant_id, v_revision.revision_id, b.chunk_no, b.chunk_id, b.text, b.span_start, b.span_end, b.section, b.page, b.language, b.tokens
+        from batch b
+      on conflict do nothing
+      returning chunk_no, language, text, section
+    ), lexemes as (
+      -- Title and section count as words of the chunk: that is how people ask for it.
+      select a.chunk_no, a.language,
+             pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''), a.text)) as lexemes
+        from added a
+    ), lexical as (
+      insert into pgrag_data.chunk_lex (tenant_id, revision_id, chunk_no, language, length, lexemes)
+      select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language, pgrag_private.lexeme_count(l.lexemes), l.lexemes
+        from lexemes l
+    ), dense as (
+      insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
+      select v_revision.tenant_id, v_revision.space_id, v_revision.revision_id, a.chunk_no, e.embedding
+        from added a
+        join unnest(p_embeddings) with ordinality as e (embedding, n) on p_first + (e.n - 1)::integer = a.chunk_no
+       where e.embedding is not null
+    )
+    select count(*) into v_added from added;
+  end if;
+
+  select count(*) into v_same
+    from unnest(p_texts, p_starts, p_ends) with ordinality as u (text, span_start, span_end, n)
+    join pgrag_data.chunk c
+      on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
+     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end;
+  if v_same <> v_count then
+    raise exception using errcode = 'RG403', message = 'the revision has other chunks under these numbers, or is verified',
+      hint = 'Revisions do not change: stage another, or send the same chunks again.';
+  end if;
+  return v_added;
+end
+$$;
+
+comment on function pgrag.add_chunks is 'Adds a batch of chunks, with spans in Unicode code points and embeddings, to a staged revision; returns how many were new.';
+revoke all on function pgrag.add_chunks from public;
+
+-- sql/functions/verify_revision.sql
+
+-- Checks a staged revision and, if nothing is wrong, freezes it. Every fault is named, and with any of them
+-- nothing changes: the result says so, it is not an error, and the staged chunks stay.
+--
+-- The chunks laid end to end, with the declared skips between them, must be the body: each contributes what
+-- lies behind the end of those before it, and what overlaps must be the end of its predecessor. That proves
+-- every span in one pass, where cutting each span out of the body would read the body once a chunk.
+create function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
+returns table (state text, chunks integer, faults text[])
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, null), p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_space     pgrag_data.embedding_space;
+  v_body      text;
+  v_spans     record;
+  v_totals    record;
+  v_vectors   record;
+  v_faults    text[] := '{}';
+begin
+  select r.* into v_revision from pgrag_data.revision r
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for update;
+  if v_revision.state = 'verified' then
+    return query select v_revision.state::text, v_revision.chunk_count, v_faults;
+    return;
+  end if;
+  select s.body into v_body from pgrag_data.revision_source s
+   where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id;
+
+  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens, coalesce(sum(l.length), 0) as lexemes,
+         coalesce(array_agg(distinct c.language::text), '{}') as languages,
+         coalesce(max(c.chunk_no), 0) as last_no,
+         count(*) filter (where length(c.text) <> c.span_end - c.span_start) as wrong_length
+    into v_totals
+    from pgrag_data.chunk c
+    join pgrag_data.chunk_lex l using (tenant_id, revision_id, chunk_no)
+   where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
+
+  if v_body !~ '[^[:space:]]' or v_totals.chunks = 0 then
+    v_faults := v_faults || 'empty extraction: there is no text to find'::text;
+  end if;
+  if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
+    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected', v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
+  end if;
+  if v_totals.wrong_length > 0 then
+    v_faults := v_faults || format('span length: %s chunks are not as long as their spans', v_totals.wrong_length);
+  end if;
+
+  with piece as (
+    select c.span_start as s, c.span_end as e, c.text, c.chunk_no from pgrag_data.chunk c
+     where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
+    union all
+    select lower(k), upper(k), substr(v_body, lower(k) + 1, upper(k) - lower(k)), null
+      from unnest(v_revision.skips) as k
+  ), ordered as (
+    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before,
+           lag(p.s, 1, -1) over w as start_before, lag(p.chunk_no) over w as no_before
+      from piece p window w as (order by p.s, p.e)
+  )
+  select count(*) filter (where s > before) as gaps,
+         count(*) filter (where e <= before or s <= start_before or chunk_no < no_before) as disorder,
+         count(*) filter (where s < before and left(text, before - s) is distinct from right(text_before, before - s)) as overlaps,
+         max(e) as ends,
+         string_agg(substr(text, greatest(before - s, 0) + 1), '' order by s, e) as laid
+    into v_spans
+    from ordered;
+  if v_spans.gaps > 0 or v_spans.ends is distinct from length(v_body) then
+    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s', v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
+  end if;
+  if v_spans.disorder > 0 then
+    v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
+  end if;
+  if v_spans.overlaps > 0 or v_spans.laid is distinct from v_body then
+    v_faults := v_faults || 'span text: the chunks'' texts are not what the body has at their spans'::text;
+  end if;
+
+  if v_revision.space_id is not null then
+    select s.* into v_space from pgrag_data.embedding_space s
+     where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
+    select count(*) as vectors,
+           count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
+           count(*) filter (where public.vector_norm(v.embedding) = 0) as zero,
+           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) <> 0
+                              and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
+      into v_vectors
+      from pgrag_data.chunk_vec v
+     where v.tenant_id = v_revision.tenant_id and v.space_id = v_revision.space_id and v.revision_id = v_revision.revision_id;
+    if v_vectors.vectors <> v_totals.chunks then
+      v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
+    end if;
+    if v_vectors.wrong_dimension > 0 then
+      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s', v_vectors.wrong_dimension, v_space.dimension, v_space.space);
+    end if;
+    if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
+      v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
+    end if;
+    if v_vectors.not_unit > 0 then
+      v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);
+    end if;
+  end if;
+
+  if v_faults = '{}' then
+    update pgrag_data.revision r
+       set state = 'verified', verified_at = clock_timestamp(), chunk_count = v_totals.chunks, token_count = v_totals.tokens,
+           lexeme_count = v_totals.lexemes, languages = v_totals.languages
+     where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
+    v_revision.state := 'verified';
+  end if;
+  return query select v_revision.state::text, v_totals.chunks, v_faults;
+end
+$$;
+
+comment on function pgrag.verify_revision is 'Checks a staged revision (count, spans, text, embeddings) and freezes it, or names every fault and changes nothing.';
+revoke all on function pgrag.verify_revision from public;
+
+-- sql/functions/set_access.sql
+
+-- Who may read a document, whole: the list replaces the one before. One row changes, and takes effect at commit.
+create function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+  v_acl_id    bigint;
+begin
+  if p_readers is null then
+    raise exception using errcode = 'RG408', message = 'the readers must not be null',
+      hint = 'Pass names, ''{everyone}'' for every known principal of the tenant, or ''{}'' for nobody.';
+  end if;
+  v_acl_id := pgrag_private.acl_of(v_principal.tenant_id, p_readers);
+  update pgrag_data.document d set acl_id = v_acl_id
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.acl_id <> v_acl_id;
+  return found;
+end
+$$;
+
+comment on function pgrag.set_access is 'Sets who may read a document: users, services, groups, or everyone; returns whether that changed anything.';
+revoke all on function pgrag.set_access from public;
+
+-- sql/functions/activate.sql
+
+-- Puts a verified revision in force: one pointer moves, in constant time, and a reader sees all of the old
+-- revision or all of the new one. p_expected_active guards the switch: the revision that you believe to be
+-- active, '' for none, null not to ask. p_restore also lifts a tombstone, which nothing else does.
+create function pgrag.activate(
+  p_document        text,
+  p_revision        text,
+  p_expected_active text default null,
+  p_restore         boolean default false,
+  p_source          text default null
+) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+begin
+  if v_revision.state <> 'verified' then
+    raise exception using errcode = 'RG405', message = 'the revision is not verified',
+      hint = 'select * from pgrag.verify_revision(…) names what is wrong with it.';
+  elsif v_revision.effective_from > clock_timestamp() then
+    raise exception using errcode = 'RG405', message = 'the revision is not in force yet',
+      detail = format('effective from %s', v_revision.effective_from), hint = 'Activate it on that day.';
+  end if;
+  return pgrag_private.switch_revision(v_principal, v_document, v_revision, 'activate', p_expected_active, coalesce(p_restore, false));
+end
+$$;
+
+comment on function pgrag.activate is 'Makes a verified revision the active one, in one constant-time switch; returns whether that changed anything.';
+revoke all on function pgrag.activate from public;
+
+-- sql/functions/rollback.sql
+
+-- Puts an earlier revision back: by default the one that was active before. What it leaves counts as withdrawn,
+-- so that a question about the past does not find it either, until it is activated again.
+create function pgrag.rollback(
+  p_document        text,
+  p_revision        text default null,
+  p_expected_active text default null,
+  p_source          text default null
+) returns text
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+  v_revision  pgrag_data.revision;
+begin
+  if p_revision is not null then
+    v_revision := pgrag_private.find_revision(v_document, p_revision);
+  end if;
+  -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
+  perform from pgrag_data.document d
+    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+  -- Of the revisions that have been active and are not withdrawn, the one that was switched last.
+  select r.* into v_revision
+    from pgrag_data.revision r
+    cross join lateral (
+      select a.activation_id, a.action, a.revision_id from pgrag_data.activation a
+       where a.tenant_id = r.tenant_id and a.document_id = r.document_id and r.revision_id in (a.revision_id, a.replaced_revision_id)
+       order by a.activation_id desc limit 1
+    ) last
+   where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
+     and r.revision_id is distinct from v_document.active_revision_id
+     and case when p_revision is null then last.action = 'activate' or last.revision_id = r.revision_id
+              else r.revision = p_revision end
+   order by last.activation_id desc
+   limit 1;
+  if not found then
+    raise exception using errcode = 'RG405', message = 'there is no revision to roll back to',
+      hint = 'Only a revision that has been active can be rolled back to; pgrag.activate puts a new one in force.';
+  end if;
+  perform pgrag_private.switch_revision(v_principal, v_document, v_revision, 'rollback', p_expected_active, false);
+  return v_revision.revision;
+end
+$$;
+
+comment on function pgrag.rollback is 'Puts the previous revision, or a named earlier one, back in force; returns its name.';
+revoke all on function pgrag.rollback from public;
+
+-- sql/functions/delete_document.sql
+
+-- A tombstone: one row changes, and at commit no revision of the document can be found, whatever the date asked
+-- about. The text stays until it is purged.
+create function pgrag.delete_document(p_document text, p_source text default null) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+begin
+  update pgrag_data.document d set deleted_at = transaction_timestamp()
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.deleted_at is null;
+  return found;
+end
+$$;
+
+comment on function pgrag.delete_document is 'Hides a document and all its revisions at commit; returns whether it was there.';
+revoke all on function pgrag.delete_document from public;
+
+-- sql/functions/list_documents.sql
+
+create function pgrag.list_documents(p_source text default null, p_token text default null)
+returns table (source text, document text, active_revision text, readers text[], deleted_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'writer', 'admin');
+begin
+  return query
+  select s.source::text, d.document::text, r.revision::text,
+         array(select p.name::text from pgrag_data.acl_entry e
+                 join pgrag_data.principal p on p.tenant_id = e.tenant_id and p.principal_id = e.principal_id and p.dropped_at is null
+                where e.tenant_id = d.tenant_id and e.acl_id = d.acl_id order by p.name),
+         d.deleted_at
+    from pgrag_data.document d
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    left join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+   where d.tenant_id = v_principal.tenant_id
+     and (v_principal.kind = 'admin' or s.source_id = v_principal.source_id)
+     and (p_source is null or s.source = p_source)
+   order by s.source, d.document;
+end
+$$;
+
+comment on function pgrag.list_documents is 'The documents of the admin''s tenant, or of the writer''s source, with their readers and active revision.';
+revoke all on function pgrag.list_documents from public;
+
+-- sql/functions/list_revisions.sql
+
+create function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
+returns table (revision text, state text, title text, effective_from timestamptz, effective_to timestamptz, chunks integer,
+               created_at timestamptz, verified_at timestamptz, activated_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+begin
+  return query
+  select r.revision::text,
+         case when r.revision_id = v_document.active_revision_id then 'active'
+              when a.recorded_at is not null then 'retired'
+              else r.state::text end,
+         r.title, nullif(r.effective_from, '-infinity'), nullif(r.effective_to, 'infinity'), r.chunk_count,
+         r.created_at, r.verified_at, a.recorded_at
+    from pgrag_data.revision r
+    left join lateral (
+      select max(a.recorded_at) as recorded_at from pgrag_data.activation a
+       where a.tenant_id = r.tenant_id and a.document_id = r.document_id and a.revision_id = r.revision_id
+    ) a on true
+   where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
+   order by r.revision_id;
+end
+$$;
+
+comment on function pgrag.list_revisions is 'The revisions of a document: staged, verified, active or retired.';
+revoke all on function pgrag.list_revisions from public;
+
+-- sql/functions/search.sql
+
+-- Ranked passages that the reader may see, as rows. `complete` and its reason stand in each; an application that
+-- must tell "nothing" from "nothing for you to see" asks pgrag.search_json, which answers even without a row.
+create function pgrag.search(
+  p_question   text,
+  p_k          integer default 10,
+  p_mode       text default 'hybrid',
+  p_embedding  public.vector default null,
+  p_space      text default null,
+  p_fusion     text default 'convex',
+  p_as_of      timestamptz default null,
+  p_filter     jsonb default null,
+  p_candidates integer default 100,
+  p_threshold  double precision default null,
+  p_token      text default null
+) returns table (
+  rank integer, score double precision, relevance double precision,
+  source text, document text, revision text, active boolean, title text, section text, page integer, language text,
+  span_start integer, span_end integer, effective_from timestamptz, effective_to timestamptz, ingested_at timestamptz, trust text,
+  lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision,
+  chunk_id text, text text, status text, complete boolean, complete_reason text
+)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_found jsonb := pgrag_private.retrieve(pgrag_private.current_principal(p_token, 'reader'), p_question, p_k, p_mode,
+                                          p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold);
+begin
+  return query
+  select h.*, v_found ->> 'status', (v_found ->> 'complete')::boolean, v_found ->> 'complete_reason'
+    from jsonb_to_recordset(v_found -> 'hits') as h (
+      rank integer, score double precision, relevance double precision,
+      source text, document text, revision text, active boolean, title text, section text, page integer, language text,
+      span_start integer, span_end integer, effective_from timestamptz, effective_to timestamptz, ingested_at timestamptz, trust text,
+      lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision,
+      chunk_id text, text text)
+   order by h.rank;
+end
+$$;
+
+comment on function pgrag.search is 'The passages that answer a question best, of those that the reader may see: hybrid, lexical or dense, today or as of a date.';
+revoke all on function pgrag.search from public;
+
+-- sql/functions/search_json.sql
+
+-- The same search, JSON in and JSON out: the answer says why it is empty. Fields as the arguments of
+-- pgrag.search, without the p_; each must have its own JSON type.
+create function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
+                                           'filter', 'candidates', 'threshold');
+  return pgrag_private.retrieve_json(v_principal, p_request, 10);
+end
+$$;
+
+comment on function pgrag.search_json is 'pgrag.search for JSON: one object in, one object out, with status, reason, policy and hits.';
+revoke all on function pgrag.search_json from public;
+
+-- sql/functions/packet.sql
+
+-- Evidence for a language model: whole passages within a budget, or an abstention with its reason, sealed so
+-- that a reply can be validated against it later.
+create function pgrag.packet(
+  p_question    text,
+  p_k           integer default 8,
+  p_mode        text default 'hybrid',
+  p_embedding   public.vector default null,
+  p_space       text default null,
+  p_fusion      text default 'convex',
+  p_as_of       timestamptz default null,
+  p_filter      jsonb default null,
+  p_candidates  integer default 100,
+  p_threshold   double precision default null,
+  p_budget      integer default 8000,
+  p_budget_unit text default 'characters',
+  p_reserve     integer default 0,
+  p_strict      boolean default false,
+  p_token       text default null
+) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  return pgrag_private.build_packet(
+    v_principal, p_question, p_as_of,
+    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold),
+    p_budget, p_budget_unit, p_reserve, p_strict);
+end
+$$;
+
+comment on function pgrag.packet is 'A sealed packet of evidence for a question within a budget, or an abstention that says why.';
+revoke all on function pgrag.packet from public;
+
+-- sql/functions/packet_json.sql
+
+create function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
+                                           'filter', 'candidates', 'threshold', 'budget', 'budget_unit', 'reserve', 'strict');
+  return pgrag_private.build_packet(
+    v_principal, p_request ->> 'question', (p_request ->> 'as_of')::timestamptz,
+    pgrag_private.retrieve_json(v_principal, p_request, 8),
+    coalesce((p_request ->> 'budget')::integer, 8000), coalesce(p_request ->> 'budget_unit', 'characters'),
+    coalesce((p_request ->> 'reserve')::integer, 0), coalesce((p_request ->> 'strict')::boolean, false));
+end
+$$;
+
+comment on function pgrag.packet_json is 'pgrag.packet for JSON: one object in, the packet out.';
+revoke all on function pgrag.packet_json from public;
+
+-- sql/functions/validate_reply.sql
+
+-- Checks a reply against the packet that it was made from. The packet must be the reader's own and unaltered,
+-- which is an error otherwise; what is wrong with the reply is a finding, and each is named.
+-- The database is asked again: a citation must still be readable, still in force (at the packet's as_of, where
+-- it has one) and not deleted, and a quote is looked for in the stored text, not in what the packet carries.
+-- Membership is not support: nothing here says that the excerpts bear the answer out, and the result says so.
+create function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_as_of     timestamptz;
+  v_scope     bigint[];
+  v_citation  jsonb;
+  v_id        text;
+  v_quote     text;
+  v_excerpt   jsonb;
+  v_chunk     record;
+  v_seen      text[] := '{}';
+  v_findings  jsonb := '[]';
+  v_citations jsonb := '[]';
+  v_found     text;
+begin
+  if jsonb_typeof(p_packet) is distinct from 'object' or jsonb_typeof(p_packet -> 'excerpts') is distinct from 'array'
+     or jsonb_path_exists(p_packet, '$.excerpts[*] ? (@.type() != "object")')
+     or sha256(convert_to(coalesce(p_packet ->> 'seal', ''), 'UTF8'))
+        <> sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
+     or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
+                 where excerpt ? 'text'
+                   and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex') is distinct from excerpt ->> 'text_sha256') then
+    raise exception using errcode = 'RG501', message = 'the packet is not one that was issued to this reader, or it was altered',
+      hint = 'Pass the packet as pgrag.packet returned it, by the reader that it was made for; texts may be left out.';
+  end if;
+  v_as_of := (p_packet ->> 'as_of')::timestamptz;
+  v_scope := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, v_as_of, null);
+
+  if jsonb_typeof(p_reply) is distinct from 'object'
+     or jsonb_typeof(p_reply -> 'answer') is distinct from 'string'
+     or jsonb_typeof(p_reply -> 'citations') is distinct from 'array'
+     or p_reply - array['answer', 'citations'] <> '{}' then
+    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list), and nothing else');
+  else
+    if (p_reply ->> 'answer') ~ '[^[:space:]]' and jsonb_array_length(p_reply -> 'citations') = 0 then
+      v_findings := v_findings || pgrag_private.finding('citations', null, 'an answer without citations');
+    end if;
+    for v_citation in select citation from jsonb_array_elements(p_reply -> 'citations') as c (citation) loop
+      if jsonb_typeof(v_citation) <> 'object' or jsonb_typeof(v_citation -> 'id') is distinct from 'string'
+         or jsonb_typeof(coalesce(v_citation -> 'quote', '""')) <> 'string' or v_citation - array['id', 'quote'] <> '{}' then
+        v_findings := v_findings || pgrag_private.finding('shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
+        continue;
+      end if;
+      v_id    := v_citation ->> 'id';
+      v_quote := v_citation ->> 'quote';
+      if v_id = any (v_seen) then
+        v_findings := v_findings || pgrag_private.finding('duplicate', v_id, 'cited twice');
+        continue;
+      end if;
+      v_seen := v_seen || v_id;
+
+      select excerpt into v_excerpt from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt) where excerpt ->> 'id' = v_id;
+      if not found then
+        v_findings := v_findings || pgrag_private.finding('unknown', v_id, 'no excerpt of the packet has this id');
+        continue;
+      end if;
+      select c.text, c.revision_id into v_chunk from pgrag_data.chunk c
+       where c.tenant_id = v_principal.tenant_id and c.chunk_id = decode(v_excerpt ->> 'chunk_id', 'hex');
+      if not found or v_chunk.revision_id <> all (v_scope) then
+        v_findings := v_findings || pgrag_private.finding_of_access(v_principal, v_id, v_chunk.revision_id);
+        continue;
+      end if;
+      v_found := 'none';
+      if v_quote is not null then
+        v_found := case
+          when v_quote = '' then 'missing'
+          when position(v_quote in v_chunk.text) > 0 then 'exact'
+          when pgrag_private.plain_quote(v_quote) <> ''
+               and position(pgrag_private.plain_quote(v_quote) in pgrag_private.plain_quote(v_chunk.text)) > 0 then 'normalised'
+          else 'missing' end;
+        if v_found = 'missing' then
+          v_findings := v_findings || pgrag_private.finding('quote', v_id, 'the quote is not in the excerpt');
+        end if;
+      end if;
+      v_citations := v_citations || jsonb_build_array(jsonb_build_object(
+        'id', v_id, 'chunk_id', v_excerpt -> 'chunk_id', 'source', v_excerpt -> 'source', 'document', v_excerpt -> 'document',
+        'revision', v_excerpt -> 'revision', 'quote', v_found));
+    end loop;
+  end if;
+
+  return jsonb_build_object(
+    'valid', v_findings = '[]',
+    'findings', v_findings,
+    'citations', v_citations,
+    'checks', '["shape", "citations", "duplicate", "unknown", "readable", "active", "deleted", "quote"]'::jsonb,
+    'support', 'not proven: a citation was checked to be evidence that the reader may see, not that the answer follows from it');
+end
+$$;
+
+comment on function pgrag.validate_reply is 'Checks a reply''s citations and quotes against its packet and against the database as it is now; names each failing check.';
+revoke all on function pgrag.validate_reply from public;
+
+-- sql/functions/excerpt.sql
+
+-- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
+-- one effective at p_as_of.
+create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_excerpt   jsonb;
+begin
+  if p_chunk_id ~ '^[0-9a-f]{64}$' then
+    select pgrag_private.describe_chunk(c.tenant_id, c.revision_id, c.chunk_no) into v_excerpt
+      from pgrag_data.chunk c
+     where c.tenant_id = v_principal.tenant_id and c.chunk_id = decode(p_chunk_id, 'hex')
+       and c.revision_id = any (pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null));
+  end if;
+  if v_excerpt is null then
+    perform pgrag_private.not_found('excerpt');
+  end if;
+  return v_excerpt;
+end
+$$;
+
+comment on function pgrag.excerpt is 'One passage by its chunk id, with its provenance; the same error whether it is absent or not the reader''s to see.';
+revoke all on function pgrag.excerpt from public;
+
+-- sql/functions/can_read.sql
+
+-- For use before an action on what was retrieved: whether the reader may see the document now.
+create function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  return exists (
+    select from pgrag_data.document d
+      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+     where d.tenant_id = v_principal.tenant_id and s.source = p_source and d.document = p_document
+       and d.active_revision_id = any (pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null)));
+end
+$$;
+
+comment on function pgrag.can_read is 'Whether the reader may see a document now; false for what is not there.';
+revoke all on function pgrag.can_read from public;
+
+-- sql/functions/active_space.sql
+
+-- What a question or a document must be encoded with. Readers and writers ask before they encode.
+create function pgrag.active_space(p_token text default null)
+returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
+               preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer');
+begin
+  return query
+  select s.space, s.model, s.model_revision, s.dimension, s.metric, s.normalisation, s.preprocessing,
+         s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   where t.tenant_id = v_principal.tenant_id;
+end
+$$;
+
+comment on function pgrag.active_space is 'The embedding space that this tenant''s documents and questions are encoded in; no row when it has none.';
+revoke all on function pgrag.active_space from public;
+
+-- sql/98_settings.sql
+
+-- Settings that any role may change and that would otherwise reach into the definer functions: each public
+-- function gets all of them here, the same for all, at every installation and upgrade. A test compares.
+--
+--   row_security, plan_cache_mode, jit   a generic plan or a JIT compilation turned 0.4 ms into seconds
+--   standard_conforming_strings          otherwise a backslash in a pattern changes its meaning
+--   debug_print_…                        plans hold parameters, and parameters hold keys
+--   gin_fuzzy_search_limit               answers at random
+--   the rest                             the form of times and bytes, which hashes and seals are made of
+do $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in
+    select p.oid from pg_proc p
+     where p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace) and p.prosecdef
+  loop
+    execute format('alter function %s
+      set row_security = on
+      set plan_cache_mode = force_custom_plan
+      set jit = off
+      set standard_conforming_strings = on
+      set transform_null_equals = off
+      set array_nulls = on
+      set gin_fuzzy_search_limit = 0
+      set TimeZone = ''UTC''
+      set DateStyle = ''ISO, YMD''
+      set IntervalStyle = ''iso_8601''
+      set bytea_output = ''hex''
+      set extra_float_digits = 1
+      set debug_print_parse = off
+      set debug_print_rewritten = off
+      set debug_print_plan = off', v_function);
+  end loop;
+end
+$$;
+
+set local role pgrag_owner;
+
+-- sql/policies/viewer.sql
+
+-- What pgrag_viewer, the owner of the browsing views, may see: the scope of the session's principal. The
+-- sub-selects make each an InitPlan, computed once a statement and not once a row.
+create policy pgrag_source_select on pgrag_data.source for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant()));
+create policy pgrag_revision_select on pgrag_data.revision for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant())
+         and revision_id = any ((select pgrag_private.browse_revisions())::bigint[]));
+create policy pgrag_document_select on pgrag_data.document for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant())
+         and active_revision_id = any ((select pgrag_private.browse_revisions())::bigint[]));
+create policy pgrag_chunk_select on pgrag_data.chunk for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant())
+         and revision_id = any ((select pgrag_private.browse_revisions())::bigint[]));
+
+grant select on pgrag_data.source, pgrag_data.revision, pgrag_data.document, pgrag_data.chunk to pgrag_viewer;
+
+set local role pgrag_viewer;
+
+-- sql/views/documents.sql
+
+-- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction.
+create view pgrag.documents with (security_barrier) as
+  select s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated,
+         nullif(r.effective_from, '-infinity') as effective_from, nullif(r.effective_to, 'infinity') as effective_to,
+         s.trust, r.chunk_count as chunks, r.created_at as ingested_at
+    from pgrag_data.document d
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id;
+
+comment on view pgrag.documents is 'The documents that the authenticated reader may see, each in its active revision.';
+
+-- sql/views/chunks.sql
+
+create view pgrag.chunks with (security_barrier) as
+  select encode(c.chunk_id, 'hex') as chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page,
+         c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
+    from pgrag_data.document d
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+    join pgrag_data.chunk c on c.tenant_id = r.tenant_id and c.revision_id = r.revision_id;
+
+comment on view pgrag.chunks is 'The passages of the documents that the authenticated reader may see.';
+
+reset role;
+
+-- sql/99_grants.sql
+
+-- Who may call what. It begins with nothing for anybody: a grant that is not below does not exist.
+set local role pgrag_engine;
+do $$
+declare
+  v_role text;
+begin
+  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer'] loop
+    execute format('revoke all on all functions in schema pgrag, pgrag_private from %s',
+                   case v_role when 'public' then 'public' else quote_ident(v_role) end);
+  end loop;
+end
+$$;
+
+-- Everyone with a token.
+grant execute on function
+  pgrag.authenticate(text), pgrag.whoami(text), pgrag.version(), pgrag.status()
+  to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_browser;
+grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgrag_keys;
+
+-- Readers.
+grant execute on function
+  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text),
+  pgrag.search_json(jsonb, text),
+  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, integer, text, integer, boolean, text),
+  pgrag.packet_json(jsonb, text),
+  pgrag.validate_reply(jsonb, jsonb, text),
+  pgrag.excerpt(text, timestamptz, text),
+  pgrag.can_read(text, text, text),
+  pgrag.active_space(text)
+  to pgrag_reader;
+
+-- Connectors: their own source, by their token.
+grant execute on function
+  pgrag.writer_source(text),
+  pgrag.active_space(text),
+  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz, text, text, text, text, int4range[]),
+  pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
+  pgrag.verify_revision(text, text, integer),
+  pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
+  pgrag.set_access(text, text[], text), pgrag.activate(text, text, text, boolean, text),
+  pgrag.rollback(text, text, text, text), pgrag.delete_document(text, text)
+  to pgrag_writer;
+
+-- Administrators of one tenant: who is in it, who may read what, what is in force.
+grant execute on function
+  pgrag.put_principal(text, text), pgrag.drop_principal(text),
+  pgrag.put_membership(text, text), pgrag.drop_membership(text, text),
+  pgrag.list_principals(text), pgrag.list_memberships(text),
+  pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
+  pgrag.set_access(text, text[], text), pgrag.activate(text, text, text, boolean, text),
+  pgrag.rollback(text, text, text, text), pgrag.delete_document(text, text)
+  to pgrag_admin;
+
+-- Operators set up tenants, sources and spaces, without a token, and read no content.
+grant execute on function
+  pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
+  pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
+  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text)
+  to pgrag_operator;
+
+-- Whoever can add a key can mint anyone.
+grant execute on function
+  pgrag.add_signing_key(text, bytea, text, text), pgrag.retire_signing_key(text), pgrag.list_signing_keys()
+  to pgrag_keys;
+
+-- A policy's functions are called with the rights of whoever queries the view.
+grant execute on function pgrag_private.browse_revisions(), pgrag_private.browse_tenant() to pgrag_browser;
+
+set local role pgrag_viewer;
+revoke all on pgrag.documents, pgrag.chunks from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+grant select on pgrag.documents, pgrag.chunks to pgrag_browser;
+
+set local role pgrag_owner;
+revoke all on schema pgrag, pgrag_data, pgrag_private from public;
+grant usage on schema pgrag to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+revoke create on schema pgrag from pgrag_engine, pgrag_viewer;
+revoke create on schema pgrag_private from pgrag_engine;
+reset role;
+
+-- Alembic's stamp, so that either way of installing can be carried on by the other.
+create table public.pgrag_alembic_version (
+  version_num character varying(32) not null,
+  constraint pgrag_alembic_version_pkc primary key (version_num)
+);
+insert into public.pgrag_alembic_version (version_num) values ('0.1.0');
+
+-- The installer gives back what it took: from here on it cannot act as the engine or the owner.
+do $$
+begin
+  execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+end
+$$;
+release savepoint pgrag_install;

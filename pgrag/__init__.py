@@ -1,0 +1,3 @@
+"""PostgreSQL as the evidence boundary of a retrieval-augmented generation system."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,101 @@
+"""The interfaces that an application can implement itself, and the values that pass through them.
+
+A ``Protocol`` is matched by shape: a class of yours needs no import from pgrag to be a chunker, a
+tokenizer, an embedder or a reranker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One passage of a body: ``body[start:end] == text``, counted in Unicode code points."""
+
+    text: str
+    start: int
+    end: int
+    section: str = ""
+    page: int | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSpace:
+    """What makes two vectors comparable; a change of any field is another space."""
+
+    space: str
+    model: str
+    model_revision: str
+    dimension: int
+    metric: str = "cosine"
+    normalisation: str = "unit"
+    """``unit`` or ``none``."""
+    preprocessing: str = ""
+    """Version name of what is done to a text before it is encoded."""
+    query_prefix: str = ""
+    document_prefix: str = ""
+    storage: str = "float"
+    zero_vectors: str = "refuse"
+    """``refuse`` or ``skip``: what the database does with a text that has no vector."""
+
+
+class Chunker(Protocol):
+    """Cuts a body into passages that cover it without gaps."""
+
+    @property
+    def name(self) -> str:
+        """The full configuration, recorded on the revision."""
+
+    def chunk(self, body: str) -> list[Chunk]:
+        """The passages in the order of the text; none for a body without any text."""
+
+
+class Tokenizer(Protocol):
+    """Measures a text in the unit of a budget."""
+
+    @property
+    def name(self) -> str:
+        """Recorded beside every count: a count without its tokenizer means nothing."""
+
+    def count(self, text: str) -> int:
+        """How many tokens the text has."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one embedding space."""
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that every vector of this embedder belongs to."""
+
+    @property
+    def processor(self) -> str | None:
+        """Who receives the text: None is this process, else the name that a source has to list first."""
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row a text: shape ``(len(texts), dimension)``."""
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Shape ``(dimension,)``; may differ from a document's vector by its prefix."""
+
+
+class Reranker(Protocol):
+    """Scores passages against a question; higher is better."""
+
+    @property
+    def name(self) -> str:
+        """Identity of the model and its revision."""
+
+    @property
+    def processor(self) -> str | None:
+        """Who receives the text: None is this process, else the name that a source has to list first."""
+
+    def rerank(self, question: str, passages: Sequence[str]) -> list[float]:
+        """One score a passage, in the order given."""

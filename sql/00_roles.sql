@@ -1,0 +1,139 @@
+-- Roles and schemas, and every reason not to install.
+--
+--   pgrag          what applications see: functions and two views
+--   pgrag_data     tables with tenant data; nobody but the roles below has USAGE
+--   pgrag_private  keys and internals
+--
+--   pgrag_owner    owns the tables; row-level security is forced, so it sees no rows
+--   pgrag_engine   owns the SECURITY DEFINER functions; the only role whose policies show every row
+--   pgrag_viewer   owns the two views; its policies show what the session's principal may see
+--   pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys
+--                  EXECUTE on their functions and nothing else; grant them to login roles
+--   pgrag_browser  opt-in: SELECT on the views
+--
+-- Nothing here adopts an object it did not make. Roles belong to the cluster, so a second database
+-- finds them there and uses them, after a look at their attributes.
+
+-- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all.
+savepoint pgrag_install;
+
+do $$
+declare
+  v_version text;
+  v_schema  text;
+  v_taken   text;
+begin
+  if current_setting('server_version_num')::int < 160000 then
+    raise exception using errcode = 'RG103',
+      message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
+      hint = 'Use PostgreSQL 16, 17 or 18.';
+  end if;
+
+  select string_agg(nspname, ', ' order by nspname) into v_taken
+    from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private');
+  if v_taken is not null then
+    raise exception using errcode = 'RG105',
+      message = 'this database already has pgrag, or a schema of its name',
+      detail = format('schemas: %s', v_taken),
+      hint = 'To upgrade, run dist/pgrag--<from>--<to>.sql; to start again, first run the output of "pgrag sql --uninstall".';
+  end if;
+
+  select e.extversion, n.nspname into v_version, v_schema
+    from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector';
+  if v_version is null then
+    raise exception using errcode = 'RG101',
+      message = 'the extension vector is not in this database',
+      hint = 'As a superuser, or through your provider, once: create extension vector;';
+  end if;
+  if v_schema <> 'public' then
+    raise exception using errcode = 'RG106',
+      message = format('the extension vector is in schema %I, and pgrag looks for it in public', v_schema),
+      hint = 'As its owner: alter extension vector set schema public;';
+  end if;
+  if string_to_array(v_version, '.')::int[] < array[0, 8, 4]
+     and not (string_to_array(v_version, '.')::int[] >= array[0, 8, 2]
+              and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
+    raise exception using errcode = 'RG102',
+      message = format('the extension vector is %s, and pgrag needs 0.8.4 or later', v_version),
+      hint = 'Update the pgvector package, then: alter extension vector update; (0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
+  end if;
+
+  if not has_database_privilege(current_database(), 'create') then
+    raise exception using errcode = 'RG104',
+      message = format('role %I may not create schemas in this database', current_user),
+      hint = 'Install as the owner of the database, a role with CREATEROLE.';
+  end if;
+end
+$$;
+
+-- The roles. A CREATEROLE installer gets ADMIN on those it creates; it takes SET for the time of the
+-- installation only, and 99_grants.sql gives it back.
+do $$
+declare
+  v_role  text;
+  v_trust text;
+begin
+  foreach v_role in array array['pgrag_owner', 'pgrag_engine', 'pgrag_viewer', 'pgrag_reader', 'pgrag_writer',
+                                'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser']
+  loop
+    if not exists (select from pg_roles where rolname = v_role) then
+      begin
+        execute format('create role %I nologin noinherit', v_role);
+      exception when insufficient_privilege then
+        raise exception using errcode = 'RG104',
+          message = format('role %I may not create roles', current_user),
+          hint = 'Install as a role with CREATEROLE that owns the database.';
+      end;
+    end if;
+  end loop;
+
+  select string_agg(rolname, ', ' order by rolname) into v_trust
+    from pg_roles
+   where rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer')
+     and (rolcanlogin or rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication);
+  if v_trust is not null then
+    raise exception using errcode = 'RG107',
+      message = 'roles of pgrag exist with attributes that they must not have',
+      detail = format('roles: %s', v_trust),
+      hint = 'alter role … nologin nosuperuser nobypassrls nocreaterole nocreatedb noreplication; or drop them.';
+  end if;
+
+  begin
+    execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
+  exception when insufficient_privilege then
+    raise exception using errcode = 'RG104',
+      message = format('role %I may not install with the roles that another installation made', current_user),
+      hint = format('As the role that installed pgrag first, or a superuser: grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin option;', current_user);
+  end;
+end
+$$;
+
+create schema pgrag authorization pgrag_owner;
+create schema pgrag_data authorization pgrag_owner;
+create schema pgrag_private authorization pgrag_owner;
+
+-- Application roles get no TEMP: a temporary object is a name that other code might find first.
+do $$
+begin
+  execute format('revoke temporary on database %I from public', current_database());
+end
+$$;
+
+set local role pgrag_owner;
+comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
+comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
+comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
+
+grant usage, create on schema pgrag to pgrag_engine, pgrag_viewer;
+grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
+grant usage, create on schema pgrag_private to pgrag_engine;
+grant usage on schema pgrag_private to pgrag_viewer;
+
+-- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
+set local role pgrag_engine;
+alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
+set local role pgrag_owner;
+alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
+reset role;

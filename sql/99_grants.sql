@@ -1,0 +1,93 @@
+-- Who may call what. It begins with nothing for anybody: a grant that is not below does not exist.
+set local role pgrag_engine;
+do $$
+declare
+  v_role text;
+begin
+  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer'] loop
+    execute format('revoke all on all functions in schema pgrag, pgrag_private from %s',
+                   case v_role when 'public' then 'public' else quote_ident(v_role) end);
+  end loop;
+end
+$$;
+
+-- Everyone with a token.
+grant execute on function
+  pgrag.authenticate(text), pgrag.whoami(text), pgrag.version(), pgrag.status()
+  to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_browser;
+grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgrag_keys;
+
+-- Readers.
+grant execute on function
+  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text),
+  pgrag.search_json(jsonb, text),
+  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, integer, text, integer, boolean, text),
+  pgrag.packet_json(jsonb, text),
+  pgrag.validate_reply(jsonb, jsonb, text),
+  pgrag.excerpt(text, timestamptz, text),
+  pgrag.can_read(text, text, text),
+  pgrag.active_space(text)
+  to pgrag_reader;
+
+-- Connectors: their own source, by their token.
+grant execute on function
+  pgrag.writer_source(text),
+  pgrag.active_space(text),
+  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz, text, text, text, text, int4range[]),
+  pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
+  pgrag.verify_revision(text, text, integer),
+  pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
+  pgrag.set_access(text, text[], text), pgrag.activate(text, text, text, boolean, text),
+  pgrag.rollback(text, text, text, text), pgrag.delete_document(text, text)
+  to pgrag_writer;
+
+-- Administrators of one tenant: who is in it, who may read what, what is in force.
+grant execute on function
+  pgrag.put_principal(text, text), pgrag.drop_principal(text),
+  pgrag.put_membership(text, text), pgrag.drop_membership(text, text),
+  pgrag.list_principals(text), pgrag.list_memberships(text),
+  pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
+  pgrag.set_access(text, text[], text), pgrag.activate(text, text, text, boolean, text),
+  pgrag.rollback(text, text, text, text), pgrag.delete_document(text, text)
+  to pgrag_admin;
+
+-- Operators set up tenants, sources and spaces, without a token, and read no content.
+grant execute on function
+  pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
+  pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
+  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text)
+  to pgrag_operator;
+
+-- Whoever can add a key can mint anyone.
+grant execute on function
+  pgrag.add_signing_key(text, bytea, text, text), pgrag.retire_signing_key(text), pgrag.list_signing_keys()
+  to pgrag_keys;
+
+-- A policy's functions are called with the rights of whoever queries the view.
+grant execute on function pgrag_private.browse_revisions(), pgrag_private.browse_tenant() to pgrag_browser;
+
+set local role pgrag_viewer;
+revoke all on pgrag.documents, pgrag.chunks from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+grant select on pgrag.documents, pgrag.chunks to pgrag_browser;
+
+set local role pgrag_owner;
+revoke all on schema pgrag, pgrag_data, pgrag_private from public;
+grant usage on schema pgrag to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+revoke create on schema pgrag from pgrag_engine, pgrag_viewer;
+revoke create on schema pgrag_private from pgrag_engine;
+reset role;
+
+-- Alembic's stamp, so that either way of installing can be carried on by the other.
+create table public.pgrag_alembic_version (
+  version_num character varying(32) not null,
+  constraint pgrag_alembic_version_pkc primary key (version_num)
+);
+insert into public.pgrag_alembic_version (version_num) values ('0.1.0');
+
+-- The installer gives back what it took: from here on it cannot act as the engine or the owner.
+do $$
+begin
+  execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+end
+$$;
+release savepoint pgrag_install;

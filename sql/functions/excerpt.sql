@@ -1,0 +1,23 @@
+-- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
+-- one effective at p_as_of.
+create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_excerpt   jsonb;
+begin
+  if p_chunk_id ~ '^[0-9a-f]{64}$' then
+    select pgrag_private.describe_chunk(c.tenant_id, c.revision_id, c.chunk_no) into v_excerpt
+      from pgrag_data.chunk c
+     where c.tenant_id = v_principal.tenant_id and c.chunk_id = decode(p_chunk_id, 'hex')
+       and c.revision_id = any (pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null));
+  end if;
+  if v_excerpt is null then
+    perform pgrag_private.not_found('excerpt');
+  end if;
+  return v_excerpt;
+end
+$$;
+
+comment on function pgrag.excerpt is 'One passage by its chunk id, with its provenance; the same error whether it is absent or not the reader''s to see.';
+revoke all on function pgrag.excerpt from public;

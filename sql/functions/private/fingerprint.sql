@@ -1,0 +1,7 @@
+-- SHA-256 over parts, each with its length in front, so that no two lists of parts read alike.
+create function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
+language sql immutable parallel safe
+return (
+  select sha256(convert_to(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), 'UTF8'))
+    from unnest(p_parts) with ordinality as parts (part, n)
+);

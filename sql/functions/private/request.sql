@@ -1,0 +1,57 @@
+-- JSON requests: each field of exactly its JSON type, none unknown. JSON would let "2", true and 1.5 through
+-- a cast to a number in one language or another; here they are refused by name.
+create function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_key   text;
+  v_value jsonb;
+  v_type  text;
+begin
+  if jsonb_typeof(p_request) is distinct from 'object' then
+    raise exception using errcode = 'RG307', message = 'the request must be a JSON object',
+      hint = 'For example {"question": "…", "mode": "lexical", "k": 5}.';
+  end if;
+  for v_key, v_value in select key, value from jsonb_each(p_request) loop
+    if v_key <> all (p_fields) then
+      raise exception using errcode = 'RG307', message = 'the request has a field that is not known',
+        detail = format('field: %s', left(v_key, 100)), hint = format('Fields: %s.', array_to_string(p_fields, ', '));
+    end if;
+    v_type := jsonb_typeof(v_value);
+    continue when v_type = 'null' and v_key not in ('k', 'candidates', 'budget', 'reserve', 'strict', 'question');
+    if v_key in ('k', 'candidates', 'budget', 'reserve') then
+      if v_type <> 'number' or (v_value #>> '{}') !~ '^-?[0-9]{1,9}$' then
+        raise exception using errcode = case when v_key in ('k', 'candidates') then 'RG302' else 'RG306' end,
+          message = format('%s must be a whole number', v_key), detail = format('%s: %s', v_key, left(v_value::text, 40)),
+          hint = 'Write it without a fraction and without quotes.';
+      end if;
+    elsif v_key = 'threshold' and v_type <> 'number'
+       or v_key = 'strict' and v_type <> 'boolean'
+       or v_key = 'filter' and v_type <> 'object'
+       or v_key = 'embedding' and (v_type <> 'array' or jsonb_path_exists(v_value, '$[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
+      raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
+        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
+    elsif v_key = 'as_of' and not pg_input_is_valid(v_value #>> '{}', 'timestamptz') then
+      raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
+    elsif v_key = 'embedding' and jsonb_array_length(v_value) not between 1 and 4000 then
+      raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
+        hint = 'Encode the question with the space''s model.';
+    end if;
+  end loop;
+end
+$$;
+
+create function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+language sql stable parallel restricted
+return pgrag_private.retrieve(
+  p_principal,
+  p_request ->> 'question',
+  coalesce((p_request ->> 'k')::integer, p_default_k),
+  coalesce(p_request ->> 'mode', 'hybrid'),
+  (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
+  p_request ->> 'space',
+  coalesce(p_request ->> 'fusion', 'convex'),
+  (p_request ->> 'as_of')::timestamptz,
+  nullif(p_request -> 'filter', 'null'),
+  coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
+  (p_request ->> 'threshold')::double precision);

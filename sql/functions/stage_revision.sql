@@ -1,0 +1,88 @@
+-- Begins a revision: its text and everything that shapes its chunks. Nothing of it can be found until it is
+-- verified and activated. The same content again is the same revision, in whatever state it is.
+-- p_revision names it; left out, it is named by the hash of its content.
+-- p_skips: parts of the text, in code points, that no chunk will cover, on purpose.
+create function pgrag.stage_revision(
+  p_document       text,
+  p_body           text,
+  p_title          text default '',
+  p_language       text default 'en',
+  p_revision       text default null,
+  p_product        text default null,
+  p_version        text default null,
+  p_tags           text[] default '{}',
+  p_dated          date default null,
+  p_effective_from timestamptz default null,
+  p_effective_to   timestamptz default null,
+  p_parser         text default 'text',
+  p_chunker        text default '',
+  p_tokenizer      text default '',
+  p_space          text default null,
+  p_skips          int4range[] default '{}'
+) returns table (revision text, state text, created boolean)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal   pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_space_id    bigint;
+  v_document_id bigint;
+  v_revision_id bigint;
+  v_revision    text;
+  v_hash        bytea;
+  v_existing    record;
+begin
+  perform pgrag_private.check_document(p_document);
+  if p_body is null or octet_length(p_body) > 16777216 then
+    raise exception using errcode = 'RG408', message = 'the body must be text of at most 16 MiB',
+      hint = 'Split the document in the source.';
+  elsif p_language is null or p_language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' then
+    raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
+  elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
+        or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null then
+    raise exception using errcode = 'RG408', message = 'title, tags, parser, chunker, tokenizer and skips must not be null',
+      hint = 'Leave them out for their defaults; a title has at most 1000 characters.';
+  elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity') then
+    raise exception using errcode = 'RG408', message = 'the effective period is empty',
+      hint = 'effective_to is the first moment at which it no longer holds.';
+  end if;
+  if p_space is not null then
+    v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
+  end if;
+
+  v_hash := pgrag_private.fingerprint(
+    p_body, p_title, p_language, p_product, p_version, array_to_string(p_tags, chr(31)), p_dated::text,
+    coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
+    p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
+  v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
+
+  -- A new document lets nobody in until pgrag.set_access says who.
+  insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
+  values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
+  on conflict on constraint document_document_key do nothing;
+  select d.document_id into v_document_id from pgrag_data.document d
+   where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+
+  insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
+                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
+  values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
+          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'), p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
+  on conflict on constraint revision_revision_key do nothing
+  returning revision_id into v_revision_id;
+  if v_revision_id is not null then
+    insert into pgrag_data.revision_source (tenant_id, revision_id, body) values (v_principal.tenant_id, v_revision_id, p_body);
+    return query select v_revision, 'staged', true;
+    return;
+  end if;
+
+  select r.content_hash, r.state into v_existing from pgrag_data.revision r
+   where r.tenant_id = v_principal.tenant_id and r.document_id = v_document_id and r.revision = v_revision;
+  if v_existing.content_hash <> v_hash then
+    raise exception using errcode = 'RG403', message = 'a revision of this name exists with other content',
+      hint = 'Revisions do not change: give the new content a new name, or none.';
+  end if;
+  return query select v_revision, v_existing.state::text, false;
+end
+$$;
+
+comment on function pgrag.stage_revision is 'Begins a revision of a document of the writer''s source: text, metadata and effective period, invisible until activated.';
+revoke all on function pgrag.stage_revision from public;

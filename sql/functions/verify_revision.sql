@@ -1,0 +1,116 @@
+-- Checks a staged revision and, if nothing is wrong, freezes it. Every fault is named, and with any of them
+-- nothing changes: the result says so, it is not an error, and the staged chunks stay.
+--
+-- The chunks laid end to end, with the declared skips between them, must be the body: each contributes what
+-- lies behind the end of those before it, and what overlaps must be the end of its predecessor. That proves
+-- every span in one pass, where cutting each span out of the body would read the body once a chunk.
+create function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
+returns table (state text, chunks integer, faults text[])
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, null), p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_space     pgrag_data.embedding_space;
+  v_body      text;
+  v_spans     record;
+  v_totals    record;
+  v_vectors   record;
+  v_faults    text[] := '{}';
+begin
+  select r.* into v_revision from pgrag_data.revision r
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for update;
+  if v_revision.state = 'verified' then
+    return query select v_revision.state::text, v_revision.chunk_count, v_faults;
+    return;
+  end if;
+  select s.body into v_body from pgrag_data.revision_source s
+   where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id;
+
+  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens, coalesce(sum(l.length), 0) as lexemes,
+         coalesce(array_agg(distinct c.language::text), '{}') as languages,
+         coalesce(max(c.chunk_no), 0) as last_no,
+         count(*) filter (where length(c.text) <> c.span_end - c.span_start) as wrong_length
+    into v_totals
+    from pgrag_data.chunk c
+    join pgrag_data.chunk_lex l using (tenant_id, revision_id, chunk_no)
+   where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
+
+  if v_body !~ '[^[:space:]]' or v_totals.chunks = 0 then
+    v_faults := v_faults || 'empty extraction: there is no text to find'::text;
+  end if;
+  if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
+    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected', v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
+  end if;
+  if v_totals.wrong_length > 0 then
+    v_faults := v_faults || format('span length: %s chunks are not as long as their spans', v_totals.wrong_length);
+  end if;
+
+  with piece as (
+    select c.span_start as s, c.span_end as e, c.text, c.chunk_no from pgrag_data.chunk c
+     where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
+    union all
+    select lower(k), upper(k), substr(v_body, lower(k) + 1, upper(k) - lower(k)), null
+      from unnest(v_revision.skips) as k
+  ), ordered as (
+    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before,
+           lag(p.s, 1, -1) over w as start_before, lag(p.chunk_no) over w as no_before
+      from piece p window w as (order by p.s, p.e)
+  )
+  select count(*) filter (where s > before) as gaps,
+         count(*) filter (where e <= before or s <= start_before or chunk_no < no_before) as disorder,
+         count(*) filter (where s < before and left(text, before - s) is distinct from right(text_before, before - s)) as overlaps,
+         max(e) as ends,
+         string_agg(substr(text, greatest(before - s, 0) + 1), '' order by s, e) as laid
+    into v_spans
+    from ordered;
+  if v_spans.gaps > 0 or v_spans.ends is distinct from length(v_body) then
+    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s', v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
+  end if;
+  if v_spans.disorder > 0 then
+    v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
+  end if;
+  if v_spans.overlaps > 0 or v_spans.laid is distinct from v_body then
+    v_faults := v_faults || 'span text: the chunks'' texts are not what the body has at their spans'::text;
+  end if;
+
+  if v_revision.space_id is not null then
+    select s.* into v_space from pgrag_data.embedding_space s
+     where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
+    select count(*) as vectors,
+           count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
+           count(*) filter (where public.vector_norm(v.embedding) = 0) as zero,
+           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) <> 0
+                              and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
+      into v_vectors
+      from pgrag_data.chunk_vec v
+     where v.tenant_id = v_revision.tenant_id and v.space_id = v_revision.space_id and v.revision_id = v_revision.revision_id;
+    if v_vectors.vectors <> v_totals.chunks then
+      v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
+    end if;
+    if v_vectors.wrong_dimension > 0 then
+      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s', v_vectors.wrong_dimension, v_space.dimension, v_space.space);
+    end if;
+    if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
+      v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
+    end if;
+    if v_vectors.not_unit > 0 then
+      v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);
+    end if;
+  end if;
+
+  if v_faults = '{}' then
+    update pgrag_data.revision r
+       set state = 'verified', verified_at = clock_timestamp(), chunk_count = v_totals.chunks, token_count = v_totals.tokens,
+           lexeme_count = v_totals.lexemes, languages = v_totals.languages
+     where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
+    v_revision.state := 'verified';
+  end if;
+  return query select v_revision.state::text, v_totals.chunks, v_faults;
+end
+$$;
+
+comment on function pgrag.verify_revision is 'Checks a staged revision (count, spans, text, embeddings) and freezes it, or names every fault and changes nothing.';
+revoke all on function pgrag.verify_revision from public;

@@ -1,0 +1,19 @@
+-- The one row that changes. Activation, rollback, change of readers and tombstone each update this row
+-- and no other, whatever the size of the document.
+create table pgrag_data.document (
+  tenant_id          bigint not null,
+  document_id        bigint generated always as identity,
+  source_id          bigint not null,
+  document           text collate "C" not null,
+  acl_id             bigint not null,
+  active_revision_id bigint,
+  deleted_at         timestamptz,
+  created_at         timestamptz not null default transaction_timestamp(),
+  constraint document_pkey primary key (tenant_id, document_id),
+  constraint document_document_key unique (tenant_id, source_id, document),
+  constraint document_source_fkey foreign key (tenant_id, source_id) references pgrag_data.source (tenant_id, source_id),
+  constraint document_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id)
+);
+create index document_acl on pgrag_data.document (tenant_id, acl_id);
+alter table pgrag_data.document enable row level security, force row level security;
+comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';
