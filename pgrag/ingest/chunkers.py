@@ -83,6 +83,14 @@ def _whole_character(body: str, position: int, floor: int) -> int:
     return position  # a single character that is larger than the chunk: split it
 
 
+def _next_character(body: str, position: int, end: int, floor: int) -> int:
+    """The position, or the nearest one after it (up to the end) that splits no character."""
+    for candidate in range(position, end):
+        if not _splits_character(body, candidate, floor):
+            return candidate
+    return end
+
+
 def _last_match(pattern: re.Pattern[str], body: str, low: int, high: int) -> int | None:
     """Where the last match in the range ends, unless a sentence or a character would be torn."""
     found = None
@@ -201,10 +209,8 @@ class _WindowCutter:
         return _whole_character(self.body, window.reach, window.fresh)
 
     def next_start(self, previous: int, end: int) -> int:
-        for start in range(max(end - self.overlap, previous + 1), end):
-            if not _splits_character(self.body, start, previous):
-                return start
-        return end
+        earliest = max(end - self.overlap, previous + 1)
+        return _next_character(self.body, earliest, end, previous)
 
 
 # -- Markdown structure --------------------------------------------------------------------------------
@@ -298,7 +304,8 @@ class _StructureCutter:
     def next_start(self, previous: int, end: int) -> int:
         earliest = max(end - self.overlap, previous + 1)
         word = _WORD_START.search(self.body, earliest, end)
-        return word.start() if word else end
+        # No word starts there: one long word, or a script without spaces.
+        return word.start() if word else _next_character(self.body, earliest, end, previous)
 
 
 class _Block(NamedTuple):

@@ -25,6 +25,10 @@ begin
     end if;
     v_principal := row(v_fields[2], v_fields[3], v_fields[4], v_fields[5], v_fields[6],
                        convert_from(decode(v_fields[7], 'hex'), 'UTF8'), v_fields[8]);
+    if not exists (select from pgrag_private.signing_key k where k.kid = v_principal.kid and k.retired_at is null) then
+      raise exception using errcode = 'RG203', message = 'the token''s signature is not accepted',
+        hint = 'Its key was retired: mint a token with another, and authenticate again.';
+    end if;
     if v_principal.expires_at <= extract(epoch from clock_timestamp()) then
       raise exception using errcode = 'RG204', message = 'the token has expired',
         hint = 'End the transaction, mint a new token and authenticate again.';
