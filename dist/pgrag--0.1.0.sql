@@ -120,10 +120,6 @@ create schema pgrag authorization pgrag_owner;
 create schema pgrag_data authorization pgrag_owner;
 create schema pgrag_private authorization pgrag_owner;
 
-comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
-comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
-comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
-
 -- Application roles get no TEMP: a temporary object is a name that other code might find first.
 do $$
 begin
@@ -132,6 +128,10 @@ end
 $$;
 
 set local role pgrag_owner;
+comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
+comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
+comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
+
 grant usage, create on schema pgrag to pgrag_engine, pgrag_viewer;
 grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
 grant usage, create on schema pgrag_private to pgrag_engine;
@@ -719,6 +719,10 @@ begin
     end if;
     v_principal := row(v_fields[2], v_fields[3], v_fields[4], v_fields[5], v_fields[6],
                        convert_from(decode(v_fields[7], 'hex'), 'UTF8'), v_fields[8]);
+    if not exists (select from pgrag_private.signing_key k where k.kid = v_principal.kid and k.retired_at is null) then
+      raise exception using errcode = 'RG203', message = 'the token''s signature is not accepted',
+        hint = 'Its key was retired: mint a token with another, and authenticate again.';
+    end if;
     if v_principal.expires_at <= extract(epoch from clock_timestamp()) then
       raise exception using errcode = 'RG204', message = 'the token has expired',
         hint = 'End the transaction, mint a new token and authenticate again.';
@@ -877,7 +881,7 @@ $$;
 create function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
 language sql immutable parallel safe
 return (
-  select sha256(convert_to(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), 'UTF8'))
+  select sha256(convert_to(coalesce(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), ''), 'UTF8'))
     from unnest(p_parts) with ordinality as parts (part, n)
 );
 
@@ -1163,30 +1167,26 @@ language plpgsql stable parallel restricted as $$
 declare
   k1 constant double precision := 1.2;
   b  constant double precision := 0.75;
-  v_languages text[];
-  v_lexemes   text[];
-  v_queries   tsquery[];
-  v_any       tsquery;
-  v_n         double precision;
-  v_average   double precision;
+  v_term_languages text[];   -- the question's terms: each language of the scope with each of its lexemes
+  v_term_lexemes   text[];
+  v_lexemes        text[];   -- the lexemes alone, once each
+  v_queries        tsquery[];
+  v_any            tsquery;
+  v_n              double precision;
+  v_average        double precision;
 begin
-  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0)
-    into v_n, v_average
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
-  select array_agg(distinct l.language) into v_languages
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
-    cross join unnest(r.languages) as l (language);
-
+  select array_agg(t.language), array_agg(t.lexeme) into v_term_languages, v_term_lexemes
+    from pgrag_private.question_terms(p_tenant_id, p_revisions, p_question) t;
+  if v_term_lexemes is null then
+    return;
+  end if;
   select array_agg(lexeme order by lexeme), array_agg(query order by lexeme), string_agg(query::text, ' | ' order by lexeme)::tsquery
     into v_lexemes, v_queries, v_any
     from (select distinct lexeme collate "C" as lexeme, array_to_tsvector(array[lexeme])::text::tsquery as query
-            from unnest(v_languages) as l (language)
-            cross join unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme)) terms;
-  if v_lexemes is null then
-    return;
-  end if;
+            from unnest(v_term_lexemes) as t (lexeme)) terms;
+  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0) into v_n, v_average
+    from unnest(p_revisions) as s (revision_id)
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
 
   return query
   with hit as materialized (
@@ -1201,24 +1201,37 @@ begin
       from hit h
       cross join unnest(v_lexemes, v_queries) as t (lexeme, query)
      where h.lexemes @@ t.query
-  ), term as (
-    select t.lexeme, ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)) as idf
-      from unnest(v_lexemes) as t (lexeme)
-      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
-  ), question as (
-    select l.language, t.lexeme, t.idf,
-           sum(t.idf * (k1 + 1)) over (partition by l.language order by t.lexeme
+  ), term as materialized (
+    select t.language, t.lexeme, i.idf,
+           sum(i.idf * (k1 + 1)) over (partition by t.language order by t.lexeme
                                        rows between unbounded preceding and unbounded following) as most
-      from unnest(v_languages) as l (language)
-      join term t on t.lexeme = any (tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question)))
+      from unnest(v_term_languages, v_term_lexemes) as t (language, lexeme)
+      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
+      cross join lateral (values (ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)))) as i (idf)
   )
   -- Sums are taken in the order of the lexemes: floating-point addition in another order is another number.
   select o.revision_id, o.chunk_no,
-         sum(q.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by q.lexeme),
-         sum(q.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by q.lexeme) / min(q.most)
+         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme),
+         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme) / min(t.most)
     from occurrence o
-    join question q on q.language = o.language and q.lexeme = o.lexeme
+    join term t on t.language = o.language and t.lexeme = o.lexeme
    group by o.revision_id, o.chunk_no;
+end
+$$;
+
+-- The lexemes of a question in each language that the scope has. None at all: it is made of stop words.
+create function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
+returns table (language text, lexeme text)
+language plpgsql stable parallel restricted as $$
+#variable_conflict use_column
+begin
+  return query
+  select l.language, t.lexeme
+    from (select distinct l.language
+            from unnest(p_revisions) as s (revision_id)
+            join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+            cross join unnest(r.languages) as l (language)) l
+    cross join lateral unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme);
 end
 $$;
 
@@ -1277,7 +1290,6 @@ declare
   v_space       pgrag_data.embedding_space;
   v_revisions   bigint[];
   v_chunks      bigint;
-  v_stop_words  boolean := false;
   v_matches     bigint;
   v_hits        jsonb;
   v_top         double precision;
@@ -1290,11 +1302,7 @@ begin
   end if;
 
   v_revisions := pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, p_filter);
-  select coalesce(sum(r.chunk_count), 0),
-         coalesce(bool_and(not exists (
-           select from unnest(r.languages) as l (language)
-            where pgrag_private.to_lexemes(l.language, p_question) <> ''::tsvector)), false)
-    into v_chunks, v_stop_words
+  select coalesce(sum(r.chunk_count), 0) into v_chunks
     from pgrag_data.revision r
    where r.tenant_id = p_principal.tenant_id and r.revision_id = any (v_revisions);
 
@@ -1362,7 +1370,8 @@ begin
 
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'
-    when v_hits is null and v_stop_words then 'stop_words_only'
+    when v_hits is null and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
+      then 'stop_words_only'
     when v_hits is null then 'nothing_matches'
     when v_top < v_threshold then 'below_threshold'
   end;
@@ -1390,7 +1399,7 @@ $$;
 -- Below these the best hit is no evidence. Measured: see docs/ranking.md.
 create function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
-return case p_mode when 'lexical' then 0.25 when 'dense' then 0.35 else 0.25 end;
+return case p_mode when 'lexical' then 0.16 when 'dense' then 0.34 else 0.25 end;
 
 -- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
 create function pgrag_private.score(p_score double precision) returns numeric
@@ -1666,17 +1675,18 @@ end
 $$;
 
 -- Digests of what the reader was (self and groups) and of what the reader could see (revisions), so that two
--- packets can be told to rest on the same state. Neither says anything of what the reader could not see.
+-- packets can be told to rest on the same state. Keyed: internal ids are small numbers, and a bare hash of them
+-- could be guessed back.
 create function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
 language sql stable parallel restricted
-return encode(pgrag_private.fingerprint(variadic
-  array(select c.principal_id::text from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
-         order by c.principal_id)), 'hex');
+return pgrag_private.internal_mac('seal', 'access|v1|' || p_principal.tenant_id || '|' || array_to_string(
+  array(select c.principal_id from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
+         order by c.principal_id), ','));
 
 create function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
 language sql stable parallel restricted
-return encode(sha256(convert_to(
-  array_to_string(pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','), 'UTF8')), 'hex');
+return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id || '|' || array_to_string(
+  pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','));
 
 -- sql/functions/private/request.sql
 

@@ -50,7 +50,7 @@ def install(dsn: str, script: str | None = None) -> None:
 
 def create_installer(superuser: psycopg.Connection, name: str = "pgrag_test_installer") -> None:
     """The least role that can install: CREATEROLE, and owner of the database that it is given."""
-    if not superuser.execute("select from pg_roles where rolname = %s", (name,)).fetchone():
+    if not superuser.execute("select 1 from pg_roles where rolname = %s", (name,)).fetchone():
         superuser.execute(sql.SQL("create role {} login createrole password {}").format(sql.Identifier(name), PASSWORD))
 
 
@@ -68,7 +68,7 @@ def template(server_dsn: str) -> str:
     with database.superuser() as superuser:
         for role in ROLES:
             login, granted = sql.Identifier(f"app_{role}"), sql.Identifier(f"pgrag_{role}")
-            if not superuser.execute("select from pg_roles where rolname = %s", (f"app_{role}",)).fetchone():
+            if not superuser.execute("select 1 from pg_roles where rolname = %s", (f"app_{role}",)).fetchone():
                 superuser.execute(sql.SQL("create role {} login password {}").format(login, PASSWORD))
             else:
                 superuser.execute(sql.SQL("alter role {} password {}").format(login, PASSWORD))

@@ -56,7 +56,7 @@ def _splits_character(body: str, position: int, floor: int) -> bool:
     before, after = body[position - 1], body[position]
     if before == "\r" and after == "\n":
         return True
-    if unicodedata.category(before) == "Cc":
+    if unicodedata.category(before) in ("Cc", "Zl", "Zp"):
         return False  # a mark at the start of a line has no base
     if before == "\u200d" or after == "\u200d" or unicodedata.category(after)[0] == "M":
         return True
@@ -175,7 +175,7 @@ class WindowChunker:
     """Windows of ``target`` code points, each of which repeats the last ``overlap`` of the one before.
 
     It knows nothing of words or lines; only a character is kept whole (an ``é`` of two code points, a
-    family emoji), where it fits into a window at all. For text without structure, and as a baseline.
+    family emoji), where it fits into what a window adds. For text without structure, and as a baseline.
     """
 
     target: int = 1200

@@ -16,30 +16,26 @@ language plpgsql stable parallel restricted as $$
 declare
   k1 constant double precision := 1.2;
   b  constant double precision := 0.75;
-  v_languages text[];
-  v_lexemes   text[];
-  v_queries   tsquery[];
-  v_any       tsquery;
-  v_n         double precision;
-  v_average   double precision;
+  v_term_languages text[];   -- the question's terms: each language of the scope with each of its lexemes
+  v_term_lexemes   text[];
+  v_lexemes        text[];   -- the lexemes alone, once each
+  v_queries        tsquery[];
+  v_any            tsquery;
+  v_n              double precision;
+  v_average        double precision;
 begin
-  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0)
-    into v_n, v_average
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
-  select array_agg(distinct l.language) into v_languages
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
-    cross join unnest(r.languages) as l (language);
-
+  select array_agg(t.language), array_agg(t.lexeme) into v_term_languages, v_term_lexemes
+    from pgrag_private.question_terms(p_tenant_id, p_revisions, p_question) t;
+  if v_term_lexemes is null then
+    return;
+  end if;
   select array_agg(lexeme order by lexeme), array_agg(query order by lexeme), string_agg(query::text, ' | ' order by lexeme)::tsquery
     into v_lexemes, v_queries, v_any
     from (select distinct lexeme collate "C" as lexeme, array_to_tsvector(array[lexeme])::text::tsquery as query
-            from unnest(v_languages) as l (language)
-            cross join unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme)) terms;
-  if v_lexemes is null then
-    return;
-  end if;
+            from unnest(v_term_lexemes) as t (lexeme)) terms;
+  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0) into v_n, v_average
+    from unnest(p_revisions) as s (revision_id)
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
 
   return query
   with hit as materialized (
@@ -54,23 +50,36 @@ begin
       from hit h
       cross join unnest(v_lexemes, v_queries) as t (lexeme, query)
      where h.lexemes @@ t.query
-  ), term as (
-    select t.lexeme, ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)) as idf
-      from unnest(v_lexemes) as t (lexeme)
-      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
-  ), question as (
-    select l.language, t.lexeme, t.idf,
-           sum(t.idf * (k1 + 1)) over (partition by l.language order by t.lexeme
+  ), term as materialized (
+    select t.language, t.lexeme, i.idf,
+           sum(i.idf * (k1 + 1)) over (partition by t.language order by t.lexeme
                                        rows between unbounded preceding and unbounded following) as most
-      from unnest(v_languages) as l (language)
-      join term t on t.lexeme = any (tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question)))
+      from unnest(v_term_languages, v_term_lexemes) as t (language, lexeme)
+      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
+      cross join lateral (values (ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)))) as i (idf)
   )
   -- Sums are taken in the order of the lexemes: floating-point addition in another order is another number.
   select o.revision_id, o.chunk_no,
-         sum(q.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by q.lexeme),
-         sum(q.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by q.lexeme) / min(q.most)
+         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme),
+         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme) / min(t.most)
     from occurrence o
-    join question q on q.language = o.language and q.lexeme = o.lexeme
+    join term t on t.language = o.language and t.lexeme = o.lexeme
    group by o.revision_id, o.chunk_no;
+end
+$$;
+
+-- The lexemes of a question in each language that the scope has. None at all: it is made of stop words.
+create function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
+returns table (language text, lexeme text)
+language plpgsql stable parallel restricted as $$
+#variable_conflict use_column
+begin
+  return query
+  select l.language, t.lexeme
+    from (select distinct l.language
+            from unnest(p_revisions) as s (revision_id)
+            join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+            cross join unnest(r.languages) as l (language)) l
+    cross join lateral unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme);
 end
 $$;

@@ -29,7 +29,6 @@ declare
   v_space       pgrag_data.embedding_space;
   v_revisions   bigint[];
   v_chunks      bigint;
-  v_stop_words  boolean := false;
   v_matches     bigint;
   v_hits        jsonb;
   v_top         double precision;
@@ -42,11 +41,7 @@ begin
   end if;
 
   v_revisions := pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, p_filter);
-  select coalesce(sum(r.chunk_count), 0),
-         coalesce(bool_and(not exists (
-           select from unnest(r.languages) as l (language)
-            where pgrag_private.to_lexemes(l.language, p_question) <> ''::tsvector)), false)
-    into v_chunks, v_stop_words
+  select coalesce(sum(r.chunk_count), 0) into v_chunks
     from pgrag_data.revision r
    where r.tenant_id = p_principal.tenant_id and r.revision_id = any (v_revisions);
 
@@ -114,7 +109,8 @@ begin
 
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'
-    when v_hits is null and v_stop_words then 'stop_words_only'
+    when v_hits is null and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
+      then 'stop_words_only'
     when v_hits is null then 'nothing_matches'
     when v_top < v_threshold then 'below_threshold'
   end;
@@ -142,7 +138,7 @@ $$;
 -- Below these the best hit is no evidence. Measured: see docs/ranking.md.
 create function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
-return case p_mode when 'lexical' then 0.25 when 'dense' then 0.35 else 0.25 end;
+return case p_mode when 'lexical' then 0.16 when 'dense' then 0.34 else 0.25 end;
 
 -- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
 create function pgrag_private.score(p_score double precision) returns numeric
