@@ -25,8 +25,11 @@ def files(part: str) -> Path:
     return _PACKAGE.parent / ("examples/handbook" if part == "handbook" else part)
 
 
-def build() -> str:
-    """The installation script, made of the files that ``MANIFEST`` names in the order that it gives."""
+def build(*, stamp: bool = True) -> str:
+    """The installation script, made of the files that ``MANIFEST`` names in the order that it gives.
+
+    Without ``stamp`` it leaves out what Alembic does itself, for the migration that installs.
+    """
     root = files("sql")
     lines = [
         f"-- pgrag {__version__}: installation. Built from sql/ by python -m pgrag._sql; do not edit.",
@@ -35,7 +38,7 @@ def build() -> str:
         "",
     ]
     for entry in (root / "MANIFEST").read_text(encoding="utf-8").splitlines():
-        if not entry or entry.startswith("#"):
+        if not entry or entry.startswith("#") or (entry == "stamp.sql" and not stamp):
             continue
         if entry == "@installer":
             lines += ["reset role;", ""]

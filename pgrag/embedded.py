@@ -151,7 +151,7 @@ class EmbeddedServer:
         self, cluster: _Cluster, binaries: _Binaries, running: _Running, hold: int, tcp: bool, timeout: float
     ) -> None:
         self.path = cluster.root
-        self.bindir = binaries.bindir
+        self.bindir = binaries.bindir  # with the version, of the binaries that this process found
         self.version = binaries.version
         self.pid = running.pid
         self.host, self.port = running.address(tcp).values()
@@ -250,6 +250,8 @@ class _Cluster:
 
     def prepare(self) -> None:
         """Make the directory where there is none, refuse one that others control, pick the server's user."""
+        if "\n" in str(self.root):
+            raise EmbeddedError(f"{str(self.root)!r} has a line break", "PostgreSQL does not work there")
         if (self.root / "PG_VERSION").exists():
             raise EmbeddedError(f"{self.root} is itself a cluster", "give a directory that is to contain one")
         self.root.mkdir(mode=0o700 if os.geteuid() else 0o711, parents=True, exist_ok=True)
@@ -435,12 +437,13 @@ class _Cluster:
 
     def _wait_until_ready(self, pid: int, timeout: float, log_start: int = 0) -> _Running:
         deadline = time.monotonic() + timeout
+        misses = 0  # a process that is just becoming another program has no command line for a moment
         while True:
             running = self.running()
             if running and running.ready:
                 return running
-            dead = not running and not _has_argument(pid, self.mark)
-            if dead or time.monotonic() > deadline:
+            misses = 0 if running or _has_argument(pid, self.mark) else misses + 1
+            if (dead := misses > 3) or time.monotonic() > deadline:
                 log = self.log.read_bytes()[log_start:].decode(errors="replace").splitlines()[-15:]
                 what = "stopped while starting" if dead else f"was not ready after {timeout:.0f} s"
                 raise EmbeddedError("\n".join([f"the server in {self.root} {what}; its log ends", *log]))

@@ -14,8 +14,10 @@
 -- Nothing here adopts an object it did not make. Roles belong to the cluster, so a second database
 -- finds them there and uses them, after a look at their attributes.
 
--- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all.
-savepoint pgrag_install;
+-- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all. For a psql that
+-- goes on after errors, the setting is the second lock: outside of a transaction it is not kept either.
+savepoint pgrag_install; -- noqa: PRS
+set local pgrag.installing = 'begun';
 
 do $$
 declare
@@ -23,10 +25,27 @@ declare
   v_schema  text;
   v_taken   text;
 begin
+  if current_setting('pgrag.installing', true) is distinct from 'begun' then
+    raise exception using errcode = 'RG110',
+      message = 'the installation does not run as one transaction, so it does nothing',
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f …';
+  end if;
   if current_setting('server_version_num')::int < 160000 then
     raise exception using errcode = 'RG103',
       message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
       hint = 'Use PostgreSQL 16, 17 or 18.';
+  end if;
+  if current_setting('server_version_num')::int < case left(current_setting('server_version_num'), 2)
+       when '16' then 160016 when '17' then 170012 when '18' then 180007 else 0 end then
+    raise warning using
+      message = format('PostgreSQL %s lacks a correction of row-level security', current_setting('server_version')),
+      detail = 'The hole needs privileges on tables, which no application role of pgrag has.',
+      hint = 'Update to 16.16, 17.12 or 18.7, and grant no privileges on tables until then.';
+  end if;
+  if current_setting('server_encoding') <> 'UTF8' then
+    raise exception using errcode = 'RG108',
+      message = format('this database is encoded in %s, and pgrag counts spans in Unicode code points', current_setting('server_encoding')),
+      hint = 'create database … encoding utf8 template template0;';
   end if;
 
   select string_agg(nspname, ', ' order by nspname) into v_taken
@@ -50,6 +69,11 @@ begin
       message = format('the extension vector is in schema %I, and pgrag looks for it in public', v_schema),
       hint = 'As its owner: alter extension vector set schema public;';
   end if;
+  if not has_schema_privilege('public', 'public', 'usage') then
+    raise exception using errcode = 'RG106',
+      message = 'schema public, which has the extension vector, is closed to the roles of pgrag',
+      hint = 'As its owner: grant usage on schema public to public; (CREATE is not needed.)';
+  end if;
   if string_to_array(v_version, '.')::int[] < array[0, 8, 4]
      and not (string_to_array(v_version, '.')::int[] >= array[0, 8, 2]
               and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
@@ -58,21 +82,30 @@ begin
       hint = 'Update the pgvector package, then: alter extension vector update; (0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
   end if;
 
-  if not has_database_privilege(current_database(), 'create') then
+  -- Only the owner can take TEMP from PUBLIC; PostgreSQL merely warns anyone else.
+  if not pg_has_role((select datdba from pg_database where datname = current_database()), 'usage')
+     or not has_database_privilege(current_database(), 'create') or not has_schema_privilege('public', 'create') then
     raise exception using errcode = 'RG104',
-      message = format('role %I may not create schemas in this database', current_user),
+      message = format('role %I does not own this database, or may not create in it or in its schema public', current_user),
       hint = 'Install as the owner of the database, a role with CREATEROLE.';
   end if;
+  set local pgrag.installing = 'checked';
 end
 $$;
 
 -- The roles. A CREATEROLE installer gets ADMIN on those it creates; it takes SET for the time of the
--- installation only, and 99_grants.sql gives it back.
+-- installation only, and 99_grants.sql gives it back. A superuser needs to take nothing.
 do $$
 declare
-  v_role  text;
-  v_trust text;
+  v_role   text;
+  v_trust  text;
+  v_actors text;
 begin
+  if current_setting('pgrag.installing', true) is distinct from 'checked' then
+    raise exception using errcode = 'RG110', message = 'the checks did not pass, so nothing is installed',
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f … stops at the first error.';
+  end if;
+  set local createrole_self_grant = ''; -- otherwise the installer would become a member of all of them
   foreach v_role in array array['pgrag_owner', 'pgrag_engine', 'pgrag_viewer', 'pgrag_reader', 'pgrag_writer',
                                 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser']
   loop
@@ -98,24 +131,43 @@ begin
       hint = 'alter role … nologin nosuperuser nobypassrls nocreaterole nocreatedb noreplication; or drop them.';
   end if;
 
-  begin
-    execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
-  exception when insufficient_privilege then
-    raise exception using errcode = 'RG104',
-      message = format('role %I may not install with the roles that another installation made', current_user),
-      hint = format('As the role that installed pgrag first, or a superuser: grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin option;', current_user);
-  end;
-end
-$$;
+  if not (select rolsuper from pg_roles where rolname = current_user) then
+    begin
+      execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
+    exception when insufficient_privilege then
+      raise exception using errcode = 'RG104',
+        message = format('role %I may not install with the roles that another installation made', current_user),
+        hint = format('As the role that installed pgrag first, or a superuser: grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin true, inherit false, set false;', current_user);
+    end;
+  end if;
 
-create schema pgrag authorization pgrag_owner;
-create schema pgrag_data authorization pgrag_owner;
-create schema pgrag_private authorization pgrag_owner;
+  -- Roles that were here before may have members, and so may roles that somebody made in advance.
+  select string_agg(distinct m.rolname, ', ') into v_actors
+    from pg_auth_members a
+    join pg_roles r on r.oid = a.roleid
+    join pg_roles m on m.oid = a.member
+   where r.rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer') and not m.rolsuper and m.rolname <> current_user;
+  if v_actors is not null then
+    raise warning using
+      message = 'other roles may act as the owner or the engine of pgrag, or let others',
+      detail = format('roles: %s', v_actors),
+      hint = 'That is right for a role that installs or backs up; revoke it from any other.';
+  end if;
 
--- Application roles get no TEMP: a temporary object is a name that other code might find first.
-do $$
-begin
+  create schema pgrag authorization pgrag_owner;
+  create schema pgrag_data authorization pgrag_owner;
+  create schema pgrag_private authorization pgrag_owner;
+
+  -- Application roles get no TEMP: a temporary object is a name that other code might find first.
   execute format('revoke temporary on database %I from public', current_database());
+
+  -- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
+  set local role pgrag_engine;
+  alter default privileges revoke execute on functions from public;
+  alter default privileges revoke usage on types from public;
+  set local role pgrag_owner;
+  alter default privileges revoke execute on functions from public;
+  alter default privileges revoke usage on types from public;
 end
 $$;
 
@@ -129,11 +181,4 @@ grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
 grant usage, create on schema pgrag_private to pgrag_engine;
 grant usage on schema pgrag_private to pgrag_viewer;
 
--- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
-set local role pgrag_engine;
-alter default privileges revoke execute on functions from public;
-alter default privileges revoke usage on types from public;
-set local role pgrag_owner;
-alter default privileges revoke execute on functions from public;
-alter default privileges revoke usage on types from public;
 reset role;

@@ -77,17 +77,15 @@ revoke create on schema pgrag from pgrag_engine, pgrag_viewer;
 revoke create on schema pgrag_private from pgrag_engine;
 reset role;
 
--- Alembic's stamp, so that either way of installing can be carried on by the other.
-create table public.pgrag_alembic_version (
-  version_num character varying(32) not null,
-  constraint pgrag_alembic_version_pkc primary key (version_num)
-);
-insert into public.pgrag_alembic_version (version_num) values ('0.1.0');
+-- For pg_dump --role=pgrag_engine, which reads every table of the database.
+grant select on public.pgrag_alembic_version to pgrag_engine;
 
 -- The installer gives back what it took: from here on it cannot act as the engine or the owner.
 do $$
 begin
-  execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+  if not (select rolsuper from pg_roles where rolname = current_user) then
+    execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+  end if;
 end
 $$;
-release savepoint pgrag_install;
+release savepoint pgrag_install; -- noqa: PRS

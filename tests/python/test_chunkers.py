@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 import unicodedata
@@ -26,18 +27,52 @@ def assert_covers(body: str, chunks: list[Chunk], target: int) -> None:
     for chunk in chunks:
         assert body[chunk.start : chunk.end] == chunk.text
         assert 0 < len(chunk.text.strip()) <= target
-    for one, following in zip(chunks, chunks[1:], strict=False):
+    for one, following in itertools.pairwise(chunks):
         assert one.start < following.start <= one.end < following.end
 
 
 # Markdown that is dense in what can go wrong: every kind of block and of line end, deep indentation,
 # long words, marks without a base, sequences that must not be torn.
 PIECES = [
-    *("# ", "## ", "### ", "- ", "1. ", "> ", "```\n", "~~~\n", "    ", "\t", "| a | b |\n", "|---|---|\n", "---\n"),
+    *(
+        "# ",
+        "## ",
+        "### ",
+        "- ",
+        "1. ",
+        "> ",
+        "```\n",
+        "~~~\n",
+        "    ",
+        "\t",
+        "| a | b |\n",
+        "|---|---|\n",
+        "---\n",
+    ),
     *("===\n", "<div>\n", "<!--", "[x]: y\n", "* * *\n", "\\", "***"),
-    *("\n", "\n\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", " ", "   ", "\u00a0", "\u3000"),
+    *(
+        "\n",
+        "\n\n",
+        "\r\n",
+        "\r",
+        "\v",
+        "\f",
+        "\x1c",
+        "\x85",
+        "\u2028",
+        "\u2029",
+        " ",
+        "   ",
+        "\u00a0",
+        "\u3000",
+    ),
     *("word", "Word. ", "E-42", "x" * 30, "漢字。", "日本", "نص؟ ", "e\u0301", "\u0301", "\u200d", "\ufeff"),
-    *("\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "\U0001f1e9"),
+    *(
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\U0001f44d\U0001f3fd",
+        "\U0001f1e9\U0001f1ea",
+        "\U0001f1e9",
+    ),
     *("\u1112\u1161\u11ab", "key: value\n", "\x00"),
 ]
 bodies = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=60).map("".join)
@@ -85,7 +120,19 @@ def test_the_check_finds_a_broken_chunker() -> None:
 
 
 clusters = st.sampled_from(
-    ["a", "b ", "e\u0301", "o\u0308\u0323", "👨\u200d👩\u200d👧", "👍🏽", "🇩🇪", "각", "\u1112\u1161\u11ab", "漢", "नि"]
+    [
+        "a",
+        "b ",
+        "e\u0301",
+        "o\u0308\u0323",
+        "👨\u200d👩\u200d👧",
+        "👍🏽",
+        "🇩🇪",
+        "각",
+        "\u1112\u1161\u11ab",
+        "漢",
+        "नि",
+    ]
 )
 
 
@@ -117,10 +164,22 @@ def test_a_character_larger_than_a_chunk_is_split_all_the_same(kind: type[Chunke
 @pytest.mark.parametrize("kind", [StructureChunker, WindowChunker])
 @pytest.mark.parametrize(
     ("target", "overlap"),
-    [(0, 0), (-1, 0), (10, 10), (10, 11), (10, -1), (10.0, 0), (10, 1.5), (True, 0), (10, True), ("10", 0), (None, 0)],
+    [
+        (0, 0),
+        (-1, 0),
+        (10, 10),
+        (10, 11),
+        (10, -1),
+        (10.0, 0),
+        (10, 1.5),
+        (True, 0),
+        (10, True),
+        ("10", 0),
+        (None, 0),
+    ],
 )
 def test_sizes_are_checked(kind: type[StructureChunker], target: int, overlap: int) -> None:
-    with pytest.raises(InvalidInput, match="chunk (target|overlap)") as caught:
+    with pytest.raises(InvalidInput, match=r"chunk (target|overlap)") as caught:
         kind(target=target, overlap=overlap)
     assert caught.value.code == "RG411"
     assert caught.value.hint
@@ -142,7 +201,15 @@ def test_the_name_is_the_whole_configuration() -> None:
 @pytest.mark.parametrize("kind", [StructureChunker, WindowChunker])
 @pytest.mark.parametrize(
     "piece",
-    ["## Title\n\nSome words in a sentence. And more of them.\n\n- one\n- two\n\n", "word ", "x", "a\n\n", "- ", "> ", "["],
+    [
+        "## Title\n\nSome words in a sentence. And more of them.\n\n- one\n- two\n\n",
+        "word ",
+        "x",
+        "a\n\n",
+        "- ",
+        "> ",
+        "[",
+    ],
 )
 def test_the_time_is_linear(kind: type[StructureChunker], piece: str) -> None:
     """Five times the text takes about five times as long: a quadratic chunker would take 25 times."""
@@ -162,7 +229,12 @@ def test_the_time_is_linear(kind: type[StructureChunker], piece: str) -> None:
 
 def test_windows_repeat_the_overlap_and_end_with_the_text() -> None:
     body = "abcdefghijklmnopqrstuvwxyz"
-    assert [c.text for c in WindowChunker(10, 4).chunk(body)] == ["abcdefghij", "ghijklmnop", "mnopqrstuv", "stuvwxyz"]
+    assert [c.text for c in WindowChunker(10, 4).chunk(body)] == [
+        "abcdefghij",
+        "ghijklmnop",
+        "mnopqrstuv",
+        "stuvwxyz",
+    ]
     assert [c.text for c in WindowChunker(26, 4).chunk(body)] == [body]
     assert [c.text for c in WindowChunker(10, 0).chunk("0123456789  x")] == ["0123456789  ", "x"]
 
@@ -274,7 +346,7 @@ def test_overlap_repeats_words_within_a_section_only() -> None:
     body = "# One\n\n" + "alpha beta gamma delta " * 20 + "\n\n# Two\n\n" + "omega " * 30
     chunks = StructureChunker(120, 30).chunk(body)
     assert_covers(body, chunks, 120)
-    for one, following in zip(chunks, chunks[1:], strict=False):
+    for one, following in itertools.pairwise(chunks):
         if one.section == following.section:
             assert 0 < one.end - following.start <= 30
             assert body[following.start - 1].isspace()

@@ -81,7 +81,9 @@ date: 2024-05-31
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n\n", " ", "\ufeff\n \n"])
-def test_front_matter_is_found_behind_what_an_editor_leaves_there(tmp_path: Path, before: str, end: str) -> None:
+def test_front_matter_is_found_behind_what_an_editor_leaves_there(
+    tmp_path: Path, before: str, end: str
+) -> None:
     document = read(tmp_path, before + end.join(["---", "readers: [hr]", "--- ", "Text"]))
     assert (document.readers, document.body) == (("hr",), "Text")
 
@@ -119,7 +121,9 @@ def test_nobody_is_not_the_same_as_not_said(tmp_path: Path) -> None:
         ("tags: &a [*a]", "no usable tags", "a list of texts"),
     ],
 )
-def test_front_matter_that_is_not_understood_is_refused(tmp_path: Path, front: str, fact: str, hint: str) -> None:
+def test_front_matter_that_is_not_understood_is_refused(
+    tmp_path: Path, front: str, fact: str, hint: str
+) -> None:
     error = refused(tmp_path, f"---\n{front}\n---\nText")
     assert fact in str(error)
     assert hint in error.hint
@@ -131,7 +135,10 @@ def test_front_matter_that_does_not_end_is_not_text(tmp_path: Path) -> None:
 
 
 def test_no_python_object_comes_out_of_a_file(tmp_path: Path) -> None:
-    assert read(tmp_path, "---\ntitle: !!python/object/apply:os.system [x]\n---\n".replace(" [x]", " x")).title == "x"
+    assert (
+        read(tmp_path, "---\ntitle: !!python/object/apply:os.system [x]\n---\n".replace(" [x]", " x")).title
+        == "x"
+    )
 
 
 def test_a_rule_further_down_is_text(tmp_path: Path) -> None:

@@ -90,10 +90,12 @@ def postmasters(below: Path) -> list[int]:
     return [int(line[0]) for line in lines if marks.intersection(line)]
 
 
-def ask(dsn: str, query: str) -> object:
+def ask(dsn: str, query: str, *before: str) -> object:
     with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in before:
+            connection.execute(statement)
         row = connection.execute(query).fetchone()
-        return row[0] if row else None
+        return row and row[0]
 
 
 def mode(path: Path) -> int:
@@ -164,8 +166,8 @@ def test_text_search_knows_unicode_punctuation(db: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["with space", "ünï-日本語", "quo'te \" $HOME `id` \\", "comma,", "x" * 150, "new\nline"],
-    ids=["space", "unicode", "quotes", "comma", "long", "newline"],
+    ["with space", "ünï-日本語", "quo'te \" $HOME `id` \\", "comma,", "x" * 150],
+    ids=["space", "unicode", "quotes", "comma", "long"],
 )
 def test_any_path(name: str, template: Path, open_path: Path) -> None:
     path = open_path / name / "db"
@@ -214,8 +216,7 @@ def test_a_removed_directory_does_not_leave_the_server(db: Path) -> None:
     server = embedded.start(db, settings=QUICK)
     shutil.rmtree(db)
     server.stop()
-    with pytest.raises(ProcessLookupError):
-        os.kill(server.pid, 0)
+    assert not embedded._has_argument(server.pid, server._cluster.mark)
 
 
 # ---- several processes -------------------------------------------------------------------------------------
@@ -348,11 +349,12 @@ def test_a_foreign_server_on_the_data_is_respected(db: Path) -> None:
     binaries = embedded._binaries(embedded.find_bindir(), cluster.user)
     with cluster._reachable(cluster.data) as (name, descriptors):
         process = subprocess.Popen(
-            [str(binaries.bindir / "postgres"), "-D", name, "-h", "", "-k", ""],
+            [str(binaries.bindir / "postgres"), "-D", name, "-h", "", "-k", str(cluster._socket_dir())],
             pass_fds=descriptors, env=binaries.env, stderr=subprocess.DEVNULL, **embedded._as(cluster.user),
         )  # fmt: skip
     try:
         while "ready" not in "".join(cluster._pid_file()):
+            assert process.poll() is None
             time.sleep(0.01)
         with pytest.raises(EmbeddedError, match="stopped while starting(.|\n)*is still in use"):
             embedded.start(db)
@@ -398,6 +400,8 @@ def test_directories_that_are_not_ours(tmp_path: Path, db: Path) -> None:
         embedded.start(public)
     with pytest.raises(EmbeddedError, match="is itself a cluster"):
         embedded.start(db / "data")
+    with pytest.raises(EmbeddedError, match="has a line break"):
+        embedded.start(tmp_path / "new\nline")
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedError, match="could not be started"):
         embedded.start(tmp_path / "file")
@@ -420,7 +424,7 @@ def test_root_runs_it_as_another_user(tmp_path: Path, open_path: Path) -> None:
             assert Path(f"/proc/{server.pid}").stat().st_uid == owner
             groups = Path(f"/proc/{server.pid}/status").read_text().partition("Groups:")[2].partition("\n")[0]
             assert groups.strip() == ""
-            assert ask(server.dsn(), "create table t as select generate_series(1, 1000) n; select 1") is None
+            assert ask(server.dsn(), "select count(*) from t", "create table t as select 1") == 1
             outsider = ["test", "-x", server.host]
             assert subprocess.run(outsider, user=pwd.getpwnam("daemon").pw_uid, extra_groups=[]).returncode == 1
     assert before == {parent: mode(parent) for parent in before}
@@ -453,7 +457,7 @@ def test_binaries_out_of_the_servers_reach_are_copied(
     for _ in range(2):
         with embedded.start(tmp_path / "db", bindir=bindir, settings=QUICK) as server:
             assert server.bindir.is_relative_to(open_path / "cache")
-            assert ask(server.dsn(), "create extension if not exists vector; select 1") is None
+            assert ask(server.dsn(), "select 1", "create extension if not exists vector") == 1
     assert len(list((open_path / "cache").iterdir())) == 1
     (open_path / "cache").chmod(0o777)
     with pytest.raises(EmbeddedError, match="not a directory that only root can write"):
@@ -520,7 +524,7 @@ def test_other_major_versions(major: int, tmp_path: Path) -> None:
         pytest.skip(f"no PostgreSQL {major} in .pgrag/trees: python tools/pg_trees.py {major}")
     with embedded.start(tmp_path / "db", bindir=program.parent, settings=QUICK) as server:
         assert server.version.startswith(f"{major}.")
-        assert ask(server.dsn(), "create extension vector; select 1") is None
+        assert ask(server.dsn(), "select 1", "create extension vector") == 1
         tokens = ask(server.dsn(), "select tsvector_to_array(to_tsvector('simple', '“ÉCOLE” — мир。世界'))")
         assert tokens == ["école", "мир", "世界"]
         assert ask(server.dsn(), "select 'a' < 'B'") is False  # code points, not a country's order

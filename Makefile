@@ -1,0 +1,55 @@
+# make demo   from nothing to a story told by a real server
+# make test   from nothing to the whole test suite
+# Both make .venv first; PYTHON chooses the interpreter (3.11 or later).
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+MAJORS ?= 16 17 18
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-matrix test-matrix-short lint format dist sync clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.installed-%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@start=$$(date +%s); echo "installing pgrag and what it needs for '$*' (downloads) …"; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25" && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]" && \
+	echo "installed in $$(( $$(date +%s) - start )) s"
+	@touch $@
+
+demo: $(VENV)/.installed-demo ## install, start an embedded PostgreSQL, ingest the sample corpus, show what pgrag does
+	@$(BIN)/pgrag demo
+
+test: $(VENV)/.installed-test ## the whole test suite, on the embedded server (PGRAG_TEST_DSN and PGRAG_TEST_BACKEND=docker change that)
+	@$(BIN)/python -m pytest $(PYTEST)
+
+test-matrix: $(VENV)/.installed-test ## the suite on PostgreSQL 16, 17 and 18
+	@for major in $(MAJORS); do \
+	  echo "PostgreSQL $$major"; \
+	  PGRAG_TEST_ALLOW_OLD_PGVECTOR=1 PGRAG_TEST_BINDIR="$$($(BIN)/python tools/pg_trees.py $$major)" \
+	  $(BIN)/python -m pytest --quiet $(PYTEST) || exit 1; \
+	done
+
+test-matrix-short: $(VENV)/.installed-test ## schema, access and search on PostgreSQL 16 and 17
+	@$(MAKE) --no-print-directory test-matrix MAJORS="16 17" PYTEST="tests/functions tests/access tests/upgrade tests/plans"
+
+lint: $(VENV)/.installed-dev ## ruff, mypy, sqlfluff, and whether generated files are up to date
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/sqlfluff lint --processes 2 sql
+	@$(BIN)/python -m pgrag._sql --check && $(BIN)/python tools/unasync.py --check
+
+format: $(VENV)/.installed-dev ## ruff's formatting
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+dist: $(VENV)/.installed-test ## build dist/ from sql/
+	@$(BIN)/python -m pgrag._sql
+
+sync: $(VENV)/.installed-test ## generate the synchronous sessions from the asynchronous ones
+	@$(BIN)/python tools/unasync.py
+
+clean: ## remove the virtual environment, the demo's server and caches
+	@rm -rf $(VENV) .pgrag .pytest_cache .mypy_cache .ruff_cache

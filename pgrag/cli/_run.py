@@ -1,0 +1,190 @@
+"""One run of a command: its settings, its sessions, its output, and how it ends.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 abstained (search, packet), 4 invalid reply
+(validate), 130 interrupted, 141 the reader of a pipe went away.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import psycopg
+import typer
+from rich.console import Console, RenderableType
+
+import pgrag
+from pgrag.cli import _output
+from pgrag.config import Settings
+from pgrag.embedded import EmbeddedError
+from pgrag.embedders import load_embedder
+from pgrag.errors import InvalidInput, PgragError, from_database
+from pgrag.protocols import Embedder
+
+OK, FAILED, USAGE, ABSTAINED, INVALID_REPLY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
+
+_PANEL = "Settings (also from the environment and pgrag.toml)"
+
+
+def _setting(name: str, about: str) -> Any:
+    option = typer.Option(f"--{name}", help=about, show_default=False, rich_help_panel=_PANEL)
+    return Annotated[str | None, option]
+
+
+_SHARED: Mapping[str, Any] = {
+    "dsn": _setting("dsn", "The database, as a libpq connection string or URL \\[PGRAG_DSN]."),
+    "token": _setting("token", "Who is asking. Left out, one is minted with the signing key \\[PGRAG_TOKEN]."),
+    "tenant": _setting("tenant", "Tenant of a token that is minted \\[PGRAG_TENANT]."),
+    "subject": _setting("subject", "Reader, connector or administrator of a token that is minted \\[PGRAG_SUBJECT]."),
+    "source": _setting("source", "Source of the documents \\[PGRAG_SOURCE]."),
+    "embedder": _setting("embedder", "wordllama, sentence-transformers:… or http:… \\[PGRAG_EMBEDDER]."),
+}
+_CONFIG = Annotated[
+    str | None,
+    typer.Option("--config", help="File with settings \\[PGRAG_CONFIG, else ./pgrag.toml].", show_default=False, rich_help_panel=_PANEL),
+]
+_JSON = Annotated[bool, typer.Option("--json", help="One JSON document on standard output and nothing else.")]
+
+READER = ("dsn", "token", "tenant", "subject", "embedder")
+WRITER = ("dsn", "token", "tenant", "source")
+
+app = typer.Typer(
+    name="pgrag",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a traceback with local variables would show tokens
+    rich_markup_mode="rich",
+)
+
+
+class Usage(PgragError):
+    """The command line itself is wrong or incomplete."""
+
+
+class Run:
+    """What a command gets beside its own arguments."""
+
+    def __init__(self, given: Mapping[str, str | None], as_json: bool) -> None:
+        self.given = {name: value for name, value in given.items() if value is not None}
+        self.as_json = as_json
+        self.settings = Settings.load(**self.given)
+
+    # -- Sessions ------------------------------------------------------------------------------------
+
+    def need(self, name: str) -> str:
+        """A setting, which the command cannot do without."""
+        value: str | None = getattr(self.settings, name)
+        if value is None:
+            option = f"--{name} or " if name in _SHARED else ""
+            raise Usage(f"no {name.replace('_', ' ')} is given", hint=f"{option}PGRAG_{name.upper()}, or {name} in pgrag.toml")
+        return value
+
+    def token(self, kind: str) -> str:
+        """The token given; or one for the tenant and subject given, if the signing key is at hand."""
+        minted = "token" not in self.given and self.given.keys() & {"tenant", "subject"}
+        if self.settings.token is not None and not minted:
+            return self.settings.token
+        return self.mint(kind, lifetime=dt.timedelta(minutes=15))
+
+    def mint(self, kind: str, lifetime: dt.timedelta) -> str:
+        """A token of the signing key for the tenant, subject and (of a writer) source of the settings."""
+        if self.settings.signing_key is None:
+            raise Usage("no token is given, nor a key to sign one with", hint="--token or PGRAG_TOKEN; or PGRAG_SIGNING_KEY, PGRAG_KID, PGRAG_TENANT and PGRAG_SUBJECT")
+        return tokens.mint(
+            self.settings.signing_key,
+            kid=self.need("kid"),
+            issuer=self.need("issuer"),
+            audience=self.need("audience"),
+            tenant=self.need("tenant"),
+            subject=self.need("subject"),
+            kind=kind,
+            source=self.need("source") if kind == "writer" else None,
+            lifetime=lifetime,
+        )
+
+    def embedder(self) -> Embedder | None:
+        """The embedding model, if one is named."""
+        name = self.settings.embedder
+        return load_embedder(name) if name else None
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection, closed at the end of the block."""
+        try:
+            connection = pgrag.connect(self.need("dsn"))
+        except psycopg.ProgrammingError:
+            # libpq quotes what it cannot parse, and that may be a password.
+            raise Usage("the dsn is not a connection string", hint="for example postgresql://user@host/database") from None
+        with connection:
+            yield connection
+
+    # -- Output --------------------------------------------------------------------------------------
+
+    def show(self, document: Any, people: Callable[[Console], None]) -> None:
+        """The result: as JSON, or as ``people`` is told to print it."""
+        if self.as_json:
+            _output.write_json(document)
+        else:
+            people(_output.console())
+
+
+def command(name: str, *shared: str, panel: str) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Make a function a command: ``function(run, **arguments)``, which returns an exit code or None for 0.
+
+    The settings named by ``shared``, ``--config`` and ``--json`` are added to its options.
+    """
+
+    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        options = {key: _SHARED[key] for key in shared} | {"config": _CONFIG} if shared else {}
+
+        def entry(**arguments: Any) -> None:
+            as_json = arguments.pop("as_json")
+            given = {key: arguments.pop(key) for key in options}
+            raise typer.Exit(_outcome(lambda: function(Run(given, as_json), **arguments), as_json))
+
+        added = [_keyword(key, annotation) for key, annotation in options.items()]
+        entry_signature = inspect.Signature([*(p.replace(kind=p.KEYWORD_ONLY) for p in own), *added, _keyword("as_json", _JSON, False)])
+        entry.__signature__ = entry_signature  # type: ignore[attr-defined]  # what typer reads
+        entry.__annotations__ = {p.name: p.annotation for p in entry_signature.parameters.values()}
+        entry.__doc__ = function.__doc__
+        app.command(name, rich_help_panel=panel)(entry)
+        return function
+
+    return register
+
+
+def _keyword(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _outcome(run: Callable[[], int | None], as_json: bool) -> int:
+    """The exit code of a run, after saying what went wrong."""
+    try:
+        code = run() or OK
+        sys.stdout.flush()  # here, where a broken pipe is still ours to handle
+        return code
+    except BrokenPipeError:
+        # Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        _output.write_error("interrupted", as_json=as_json)
+        return INTERRUPTED
+    except psycopg.Error as error:
+        known = from_database(error)
+        if known is None:
+            _output.write_error(_fact(error), code=error.sqlstate or "", hint=_next_step(error), as_json=as_json)
+        else:
+            _write_known(known, as_json)
+    except EmbeddedError as error:
+        _output.write_error(str(error), hint=error.hint, as_json=as_json)
+    except PgragError as error:
+        _write_known(error, as_json)
+        return USAGE if isinstance(error, Usage) else FAILED
+    return FAILED
