@@ -22,8 +22,43 @@ reset role;
 -- Nothing here adopts an object it did not make. Roles belong to the cluster, so a second database
 -- finds them there and uses them, after a look at their attributes.
 
--- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all.
-savepoint pgrag_install;
+-- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all. For a psql that
+-- goes on after errors, the setting is the second lock: outside of a transaction it is not kept either.
+savepoint pgrag_install; -- noqa: PRS
+set local pgrag.installing = 'begun';
+-- The same installation whatever the session has set, and nothing found in public that is meant to be PostgreSQL's.
+set local client_encoding = 'UTF8';
+set local standard_conforming_strings = on;
+set local search_path = pg_catalog, pg_temp;
+
+-- ASCII only: a database of another encoding must be able to read why it will not do.
+do $$
+declare
+  v_server integer := current_setting('server_version_num');
+begin
+  if current_setting('pgrag.installing', true) is distinct from 'begun' then
+    raise exception using errcode = 'RG110',
+      message = 'the installation does not run as one transaction, so it does nothing',
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f ...';
+  end if;
+  if v_server < 160000 then
+    raise exception using errcode = 'RG103',
+      message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
+      hint = 'Use PostgreSQL 16, 17 or 18.';
+  end if;
+  if v_server < 160016 or v_server between 170000 and 170011 or v_server between 180000 and 180006 then
+    raise warning using
+      message = format('PostgreSQL %s lacks a correction of row-level security', current_setting('server_version')),
+      detail = 'The hole needs privileges on tables, which no application role of pgrag has.',
+      hint = 'Update to 16.16, 17.12 or 18.7, and grant no privileges on tables until then.';
+  end if;
+  if current_setting('server_encoding') <> 'UTF8' then
+    raise exception using errcode = 'RG108',
+      message = format('this database is encoded in %s, and pgrag counts spans in Unicode code points', current_setting('server_encoding')),
+      hint = 'create database ... encoding utf8 template template0;';
+  end if;
+end
+$$;
 
 do $$
 declare
@@ -31,12 +66,6 @@ declare
   v_schema  text;
   v_taken   text;
 begin
-  if current_setting('server_version_num')::int < 160000 then
-    raise exception using errcode = 'RG103',
-      message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
-      hint = 'Use PostgreSQL 16, 17 or 18.';
-  end if;
-
   select string_agg(nspname, ', ' order by nspname) into v_taken
     from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private');
   if v_taken is not null then
@@ -58,6 +87,11 @@ begin
       message = format('the extension vector is in schema %I, and pgrag looks for it in public', v_schema),
       hint = 'As its owner: alter extension vector set schema public;';
   end if;
+  if not has_schema_privilege('public', 'public', 'usage') then
+    raise exception using errcode = 'RG106',
+      message = 'schema public, which has the extension vector, is closed to the roles of pgrag',
+      hint = 'As its owner: grant usage on schema public to public; (CREATE is not needed.)';
+  end if;
   if string_to_array(v_version, '.')::int[] < array[0, 8, 4]
      and not (string_to_array(v_version, '.')::int[] >= array[0, 8, 2]
               and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
@@ -66,21 +100,30 @@ begin
       hint = 'Update the pgvector package, then: alter extension vector update; (0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
   end if;
 
-  if not has_database_privilege(current_database(), 'create') then
+  -- Only the owner can take TEMP from PUBLIC; PostgreSQL merely warns anyone else.
+  if not pg_has_role((select datdba from pg_database where datname = current_database()), 'usage')
+     or not has_database_privilege(current_database(), 'create') or not has_schema_privilege('public', 'create') then
     raise exception using errcode = 'RG104',
-      message = format('role %I may not create schemas in this database', current_user),
+      message = format('role %I does not own this database, or may not create in it or in its schema public', current_user),
       hint = 'Install as the owner of the database, a role with CREATEROLE.';
   end if;
+  set local pgrag.installing = 'checked';
 end
 $$;
 
 -- The roles. A CREATEROLE installer gets ADMIN on those it creates; it takes SET for the time of the
--- installation only, and 99_grants.sql gives it back.
+-- installation only, and 99_grants.sql gives it back. A superuser needs to take nothing.
 do $$
 declare
-  v_role  text;
-  v_trust text;
+  v_role   text;
+  v_trust  text;
+  v_actors text;
 begin
+  if current_setting('pgrag.installing', true) is distinct from 'checked' then
+    raise exception using errcode = 'RG110', message = 'the checks did not pass, so nothing is installed',
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f … stops at the first error.';
+  end if;
+  set local createrole_self_grant = ''; -- otherwise the installer would become a member of all of them
   foreach v_role in array array['pgrag_owner', 'pgrag_engine', 'pgrag_viewer', 'pgrag_reader', 'pgrag_writer',
                                 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser']
   loop
@@ -106,24 +149,44 @@ begin
       hint = 'alter role … nologin nosuperuser nobypassrls nocreaterole nocreatedb noreplication; or drop them.';
   end if;
 
-  begin
-    execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
-  exception when insufficient_privilege then
-    raise exception using errcode = 'RG104',
-      message = format('role %I may not install with the roles that another installation made', current_user),
-      hint = format('As the role that installed pgrag first, or a superuser: grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin option;', current_user);
-  end;
-end
-$$;
+  if not (select rolsuper from pg_roles where rolname = current_user) then
+    begin
+      execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
+    exception when insufficient_privilege then
+      raise exception using errcode = 'RG104',
+        message = format('role %I may not install with the roles that another installation made', current_user),
+        hint = format('As the role that installed pgrag first, or a superuser: '
+                      'grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin true, inherit false, set false;', current_user);
+    end;
+  end if;
 
-create schema pgrag authorization pgrag_owner;
-create schema pgrag_data authorization pgrag_owner;
-create schema pgrag_private authorization pgrag_owner;
+  -- Roles that were here before may have members, and so may roles that somebody made in advance.
+  select string_agg(distinct m.rolname, ', ') into v_actors
+    from pg_auth_members a
+    join pg_roles r on r.oid = a.roleid
+    join pg_roles m on m.oid = a.member
+   where r.rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer') and not m.rolsuper and m.rolname <> current_user;
+  if v_actors is not null then
+    raise warning using
+      message = 'other roles may act as the owner or the engine of pgrag, or let others',
+      detail = format('roles: %s', v_actors),
+      hint = 'That is right for a role that installs or backs up; revoke it from any other.';
+  end if;
 
--- Application roles get no TEMP: a temporary object is a name that other code might find first.
-do $$
-begin
+  create schema pgrag authorization pgrag_owner;
+  create schema pgrag_data authorization pgrag_owner;
+  create schema pgrag_private authorization pgrag_owner;
+
+  -- Application roles get no TEMP: a temporary object is a name that other code might find first.
   execute format('revoke temporary on database %I from public', current_database());
+
+  -- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
+  set local role pgrag_engine;
+  alter default privileges revoke execute on functions from public;
+  alter default privileges revoke usage on types from public;
+  set local role pgrag_owner;
+  alter default privileges revoke execute on functions from public;
+  alter default privileges revoke usage on types from public;
 end
 $$;
 
@@ -137,13 +200,6 @@ grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
 grant usage, create on schema pgrag_private to pgrag_engine;
 grant usage on schema pgrag_private to pgrag_viewer;
 
--- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
-set local role pgrag_engine;
-alter default privileges revoke execute on functions from public;
-alter default privileges revoke usage on types from public;
-set local role pgrag_owner;
-alter default privileges revoke execute on functions from public;
-alter default privileges revoke usage on types from public;
 reset role;
 
 set local role pgrag_owner;
@@ -1228,8 +1284,9 @@ begin
   return query
   select l.language, t.lexeme
     from (select distinct l.language
-            from unnest(p_revisions) as s (revision_id)
-            join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+            from (select distinct r.languages
+                    from unnest(p_revisions) as s (revision_id)
+                    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id) r
             cross join unnest(r.languages) as l (language)) l
     cross join lateral unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme);
 end
@@ -1237,9 +1294,10 @@ $$;
 
 -- sql/functions/private/dense_lane.sql
 
--- The dense lane: the nearest chunks of the scope by cosine, exactly. "+ 0" keeps the planner from ever
--- answering the order from an approximate index, and WITH TIES leaves it to the caller to break them by
--- chunk id. A zero vector has no direction: its distance is NaN, and it is no candidate.
+-- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
+-- that is computed once a row, and that the planner can never answer from an approximate index; WITH TIES leaves
+-- ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN, and it is
+-- no candidate.
 create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
                                          p_embedding public.vector, p_limit integer)
 returns table (revision_id bigint, chunk_no integer, cosine double precision)
@@ -1247,12 +1305,14 @@ language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
 begin
   return query
-  select v.revision_id, v.chunk_no, 1 - ((v.embedding operator(public.<=>) p_embedding) + 0)
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.chunk_vec v
-      on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
-   where (v.embedding operator(public.<=>) p_embedding) <> 'NaN'
-   order by (v.embedding operator(public.<=>) p_embedding) + 0
+  select d.revision_id, d.chunk_no, 1 - d.distance
+    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+            from unnest(p_revisions) as s (revision_id)
+            join pgrag_data.chunk_vec v
+              on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
+          offset 0) d
+   where d.distance <> 'NaN'
+   order by d.distance
    fetch first p_limit rows with ties;
 end
 $$;
@@ -1399,7 +1459,7 @@ $$;
 -- Below these the best hit is no evidence. Measured: see docs/ranking.md.
 create function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
-return case p_mode when 'lexical' then 0.16 when 'dense' then 0.34 else 0.25 end;
+return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end;
 
 -- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
 create function pgrag_private.score(p_score double precision) returns numeric
@@ -1519,6 +1579,10 @@ begin
    where d.tenant_id = p_document.tenant_id and d.document_id = p_document.document_id for no key update;
   select r.revision into v_active from pgrag_data.revision r
    where r.tenant_id = v_locked.tenant_id and r.revision_id = v_locked.active_revision_id;
+  -- Already so: a caller that lost the first answer may ask again, whatever it then expected.
+  if v_locked.active_revision_id is not distinct from p_revision.revision_id and v_locked.deleted_at is null then
+    return false;
+  end if;
   if p_expected_active is not null and p_expected_active <> coalesce(v_active, '') then
     raise exception using errcode = 'RG402', message = 'another revision is active than was expected',
       detail = format('active: %s; expected: %s', coalesce(v_active, 'none'), coalesce(nullif(p_expected_active, ''), 'none')),
@@ -1526,9 +1590,6 @@ begin
   elsif v_locked.deleted_at is not null and not p_restore then
     raise exception using errcode = 'RG409', message = 'the document is deleted',
       hint = 'To bring it back on purpose: pgrag.activate(…, p_restore => true).';
-  end if;
-  if v_locked.active_revision_id is not distinct from p_revision.revision_id and v_locked.deleted_at is null then
-    return false;
   end if;
   update pgrag_data.document d set active_revision_id = p_revision.revision_id, deleted_at = null
    where d.tenant_id = v_locked.tenant_id and d.document_id = v_locked.document_id
@@ -3052,6 +3113,21 @@ comment on view pgrag.chunks is 'The passages of the documents that the authenti
 
 reset role;
 
+-- sql/stamp.sql
+
+-- Alembic's stamp, so that either way of installing can be carried on by the other. Alembic makes and fills
+-- this table itself: a migration runs every file but this one.
+do $$
+begin
+  perform 'pgrag'::regnamespace; -- nothing is stamped where nothing was installed
+  create table public.pgrag_alembic_version (
+    version_num character varying(32) not null,
+    constraint pgrag_alembic_version_pkc primary key (version_num)
+  );
+  insert into public.pgrag_alembic_version (version_num) values ('0.1.0');
+end
+$$;
+
 -- sql/99_grants.sql
 
 -- Who may call what. It begins with nothing for anybody: a grant that is not below does not exist.
@@ -3133,17 +3209,15 @@ revoke create on schema pgrag from pgrag_engine, pgrag_viewer;
 revoke create on schema pgrag_private from pgrag_engine;
 reset role;
 
--- Alembic's stamp, so that either way of installing can be carried on by the other.
-create table public.pgrag_alembic_version (
-  version_num character varying(32) not null,
-  constraint pgrag_alembic_version_pkc primary key (version_num)
-);
-insert into public.pgrag_alembic_version (version_num) values ('0.1.0');
+-- For pg_dump --role=pgrag_engine, which reads every table of the database.
+grant select on public.pgrag_alembic_version to pgrag_engine;
 
 -- The installer gives back what it took: from here on it cannot act as the engine or the owner.
 do $$
 begin
-  execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+  if not (select rolsuper from pg_roles where rolname = current_user) then
+    execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+  end if;
 end
 $$;
-release savepoint pgrag_install;
+release savepoint pgrag_install; -- noqa: PRS

@@ -11,11 +11,13 @@ The first process starts the server and the last one out stops it. The directory
     server.log  what the server says; server.log.old once it grew beyond 10 MB
     lock        locked while one process starts or stops the server
     holders     share-locked by each process that uses the server
+    alive       locked as long as any process of the server lives
     keep        the process id of a server that outlives its holders
 
 Holders are file locks and not process ids because the kernel gives up a lock when its process dies, however
-it dies. A process id is believed only of the server itself, and only while that process still has this
-cluster's mark among its arguments: a stale `postmaster.pid` can name anybody.
+it dies. A server whose holders were all killed runs on until the next start, which joins it, or stop. A
+process id is believed only of the server itself, and only while that process still has this cluster's mark
+among its arguments: a stale `postmaster.pid` can name anybody.
 
 PostgreSQL refuses to run as root. For root the server is run by the owner of `data/`, which may be made
 beforehand, and otherwise by the system's `postgres` or `nobody`. Linux and macOS.
@@ -52,11 +54,12 @@ if sys.platform != "win32":
 
 StrPath = str | os.PathLike[str]
 Settings = Mapping[str, str | int | float]
-User = tuple[int, int] | None  # uid and gid of the server, None for the caller's own
+_User = tuple[int, int] | None  # uid and gid of the server, None for the caller's own
 
 SUPERUSER = "postgres"
 _ROOT_CACHE = Path("/var/cache/pgrag")
 _SOCKET_PATH_BYTES = 103  # the least of what Linux (107) and macOS (103) allow
+_SHORT = Path("/tmp"), "pgrag-socket-"  # noqa: S108 - where a directory with a new name is made, mode 0700
 _LOG_BYTES = 10_000_000
 _DEFAULTS: Settings = {"timezone": "UTC", "log_timezone": "UTC"}
 _OURS = {"cluster_name", "listen_addresses", "port", "unix_socket_directories"}
@@ -138,8 +141,8 @@ def status(path: StrPath, *, timeout: float = 60.0) -> dict[str, Any]:
         running = cluster.running()
         if running is None:
             return {"running": False}
-        address = running.address(tcp=bool(running.listens))
-        dsn = make_conninfo(**address, dbname="postgres", **cluster.credentials())
+        host = running.listens or running.socket_dir
+        dsn = make_conninfo(host=host, port=running.port, dbname="postgres", **cluster.credentials())
         state = {"held": cluster.held(), "keep": cluster.kept(running)}
         return {"running": True, "pid": running.pid, **state, "dsn": dsn}
 
@@ -154,8 +157,11 @@ class EmbeddedServer:
         self.bindir = binaries.bindir  # with the version, of the binaries that this process found
         self.version = binaries.version
         self.pid = running.pid
-        self.host, self.port = running.address(tcp).values()
+        self.host = running.listens if tcp else running.socket_dir
+        self.port = running.port
         self._cluster = cluster
+        self._libraries = {k: v for k, v in binaries.env.items() if k.endswith("LIBRARY_PATH")}
+        self._socket_dir = Path(running.socket_dir)
         self._credentials = cluster.credentials()
         self._hold: int | None = hold
         self._holder = os.getpid()
@@ -176,9 +182,10 @@ class EmbeddedServer:
         return self.dsn()
 
     def psql_env(self, dbname: str = "postgres") -> dict[str, str]:
-        """Return the PG* variables with which psql, pg_dump and other libpq programs connect as superuser."""
+        """Return the variables with which psql, pg_dump and others of `bindir` connect as superuser."""
         address = {"PGHOST": self.host, "PGPORT": str(self.port), "PGDATABASE": dbname}
-        return {**address, "PGUSER": SUPERUSER, "PGPASSWORD": self._credentials["password"]}
+        access = {"PGUSER": SUPERUSER, "PGPASSWORD": self._credentials["password"]}
+        return {**self._libraries, **address, **access}
 
     def stop(self) -> None:
         """Give up this hold; the last one stops the server, unless it is kept. A second call does nothing.
@@ -195,6 +202,7 @@ class EmbeddedServer:
         else:  # the directory was removed under the running server
             os.close(hold)
             self._cluster.end(self.pid, self._timeout)
+            _remove_short(self._socket_dir)
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -232,9 +240,6 @@ class _Running:
     listens: str  # the address, or nothing
     ready: bool
 
-    def address(self, tcp: bool) -> dict[str, Any]:
-        return {"host": self.listens if tcp else self.socket_dir, "port": self.port}
-
 
 class _Cluster:
     """A directory as described at the top of this module. Its state is read and changed under `locked`."""
@@ -245,7 +250,7 @@ class _Cluster:
         self.root = Path(path).expanduser().resolve()
         self.data = self.root / "data"
         self.log = self.root / "server.log"
-        self.user: User = None
+        self.user: _User = None
         self._mark = ""
 
     def prepare(self) -> None:
@@ -262,7 +267,7 @@ class _Cluster:
         if os.geteuid() == 0:
             self.user = self._server_user()
 
-    def _server_user(self) -> User:
+    def _server_user(self) -> _User:
         fact = "PostgreSQL refuses to run as root, and "
         if self.data.exists():
             found = self.data.stat()
@@ -279,7 +284,7 @@ class _Cluster:
     def locked(self, timeout: float) -> Iterator[None]:
         """Keep other processes from starting or stopping this server; waits `timeout` seconds for them."""
         deadline = time.monotonic() + timeout
-        lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = self._open("lock")
         try:
             while not _try_lock(lock):
                 if time.monotonic() > deadline:
@@ -291,15 +296,18 @@ class _Cluster:
             fcntl.flock(lock, fcntl.LOCK_UN)  # closing does not suffice: a child forked meanwhile shares it
             os.close(lock)
 
+    def _open(self, lock: str) -> int:
+        return os.open(self.root / lock, os.O_RDWR | os.O_CREAT, 0o600)
+
     def hold(self) -> int:
         """Take a share of the server, until `release` or the end of this process."""
-        hold = os.open(self.root / "holders", os.O_RDWR | os.O_CREAT, 0o600)
+        hold = self._open("holders")
         fcntl.flock(hold, fcntl.LOCK_SH)
         return hold
 
     def held(self) -> bool:
         """Whether a living process holds the server."""
-        probe = os.open(self.root / "holders", os.O_RDWR | os.O_CREAT, 0o600)
+        probe = self._open("holders")
         try:
             return not _try_lock(probe)
         finally:
@@ -315,7 +323,7 @@ class _Cluster:
         fcntl.flock(hold, fcntl.LOCK_UN)
         os.close(hold)
         running = self.running()
-        if running and not self.held() and not self.kept(running):
+        if not self.held() and not (running and self.kept(running)):
             self.shut_down(timeout)
 
     def credentials(self) -> dict[str, str]:
@@ -362,9 +370,19 @@ class _Cluster:
                 "that and restore into a new directory",
             )
         self.credentials()
-        running = self.running()
-        if running is None:
-            return self._launch(binaries, port, settings, timeout)
+        deadline = time.monotonic() + timeout
+        alive = self._open("alive")
+        try:
+            while not (running := self.running()) and not _try_lock(alive):
+                # A killed server leaves processes for a moment; those in another container are out of sight.
+                if time.monotonic() > deadline:
+                    fact = f"processes of a server in {self.root} live, and its pid file does not name it"
+                    raise EmbeddedError(fact, "do they run in another container?")
+                time.sleep(0.02)
+            if running is None:
+                return self._launch(binaries, alive, port, settings, timeout)
+        finally:
+            os.close(alive)
         if port is not None and (not running.listens or port not in (0, running.port)):
             where = f"on port {running.port}" if running.listens else "on its unix socket only"
             fact = f"the server in {self.root} already runs, {where}; port {port} was asked for"
@@ -401,7 +419,9 @@ class _Cluster:
             raise EmbeddedError(f"initdb failed: {(done.stderr or done.stdout).strip()}", hint)
         new.rename(self.data)
 
-    def _launch(self, binaries: _Binaries, port: int | None, settings: Settings, timeout: float) -> _Running:
+    def _launch(
+        self, binaries: _Binaries, alive: int, port: int | None, settings: Settings, timeout: float
+    ) -> _Running:
         """Start the server, detached from this process and its terminal, and wait until it is ready."""
         if taken := _OURS & settings.keys():
             raise EmbeddedError(f"{', '.join(sorted(taken))}: set by the embedded server itself", "see port=")
@@ -424,7 +444,7 @@ class _Cluster:
                 *(str(binaries.bindir / "postgres"), "-D", name),
                 *(part for argument in arguments for part in ("-c", argument)),
                 env=environment,
-                pass_fds=descriptors,
+                pass_fds=(*descriptors, alive),
                 start_new_session=True,
                 stderr=log,
             )
@@ -432,7 +452,7 @@ class _Cluster:
             return self._wait_until_ready(int(spawned.stdout), timeout, log_start)
         except EmbeddedError as error:
             if port == 0 and "Address already in use" in str(error):  # another took the free port first
-                return self._launch(binaries, port, settings, timeout)
+                return self._launch(binaries, alive, port, settings, timeout)
             raise
 
     def _wait_until_ready(self, pid: int, timeout: float, log_start: int = 0) -> _Running:
@@ -450,14 +470,13 @@ class _Cluster:
             time.sleep(0.01)
 
     def shut_down(self, timeout: float) -> None:
-        """Stop the server, if it runs, without waiting for its clients."""
+        """Stop the server, if it runs, without waiting for its clients, and tidy up after it."""
         if running := self.running():
             self.end(running.pid, timeout)
         (self.root / "keep").unlink(missing_ok=True)
         run = self.root / "run"
         if run.is_symlink():
-            with contextlib.suppress(OSError):
-                run.readlink().rmdir()
+            _remove_short(run.readlink())
             run.unlink()
 
     def end(self, pid: int, timeout: float) -> None:
@@ -477,6 +496,8 @@ class _Cluster:
         short = len(os.fsencode(run / ".s.PGSQL.65535")) <= _SOCKET_PATH_BYTES
         sayable = str(run).isprintable() and "," not in str(run)  # libpq splits hosts at commas
         if short and sayable and self._can_enter(self.root):
+            if run.is_symlink():  # the directory has moved since
+                run.unlink()
             run.mkdir(mode=0o700, exist_ok=True)
             self._give(run)
             return run
@@ -486,7 +507,9 @@ class _Cluster:
                 if found.st_mode == 0o040700 and found.st_uid == (self.user or [os.geteuid()])[0]:
                     return target
             run.unlink()
-        target = Path(tempfile.mkdtemp(prefix="pgrag-", dir="/tmp"))
+        elif run.exists():
+            shutil.rmtree(run)
+        target = Path(tempfile.mkdtemp(dir=_SHORT[0], prefix=_SHORT[1]))
         self._give(target)
         run.symlink_to(target)
         return target
@@ -528,7 +551,7 @@ class _Binaries:
 
     bindir: Path
     env: dict[str, str]
-    user: User
+    user: _User
     version: str = ""
 
     @property
@@ -542,7 +565,7 @@ class _Binaries:
         return subprocess.run(command, check=False, text=True, **_as(self.user), **options)
 
 
-def _binaries(bindir: Path, user: User) -> _Binaries:
+def _binaries(bindir: Path, user: _User) -> _Binaries:
     """Check that the tree at `bindir` runs for `user`; where it is out of that user's reach, use a copy."""
     if not (bindir / "postgres").exists() or not (bindir / "initdb").exists():
         raise EmbeddedError(f"{bindir} has no postgres and initdb", "give a PostgreSQL tree's bin directory")
@@ -554,7 +577,7 @@ def _binaries(bindir: Path, user: User) -> _Binaries:
     return found
 
 
-def _try_binaries(bindir: Path, user: User) -> _Binaries | str:
+def _try_binaries(bindir: Path, user: _User) -> _Binaries | str:
     """Return the tree with what it needs to run and its version, or why it does not run."""
     inherited = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     libraries = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
@@ -602,7 +625,7 @@ def _copy_for_everyone(bindir: Path) -> Path:
 # ---- processes and files -----------------------------------------------------------------------------------
 
 
-def _as(user: User) -> dict[str, Any]:
+def _as(user: _User) -> dict[str, Any]:
     """Return subprocess options that run a command as `user`, away from the caller's directory and input."""
     options: dict[str, Any] = {"cwd": "/", "stdin": subprocess.DEVNULL, "umask": 0o077}
     return options if user is None else {**options, "user": user[0], "group": user[1], "extra_groups": []}
@@ -631,6 +654,12 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _remove_short(socket_dir: Path) -> None:
+    """Remove a socket directory if it is one that was made because the cluster's path would not do."""
+    if socket_dir.parent == _SHORT[0] and socket_dir.name.startswith(_SHORT[1]):
+        shutil.rmtree(socket_dir, ignore_errors=True)
 
 
 def _write_private(path: Path, text: str) -> None:

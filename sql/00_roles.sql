@@ -18,25 +18,27 @@
 -- goes on after errors, the setting is the second lock: outside of a transaction it is not kept either.
 savepoint pgrag_install; -- noqa: PRS
 set local pgrag.installing = 'begun';
+-- The same installation whatever the session has set, and nothing found in public that is meant to be PostgreSQL's.
+set local client_encoding = 'UTF8';
+set local standard_conforming_strings = on;
+set local search_path = pg_catalog, pg_temp;
 
+-- ASCII only: a database of another encoding must be able to read why it will not do.
 do $$
 declare
-  v_version text;
-  v_schema  text;
-  v_taken   text;
+  v_server integer := current_setting('server_version_num');
 begin
   if current_setting('pgrag.installing', true) is distinct from 'begun' then
     raise exception using errcode = 'RG110',
       message = 'the installation does not run as one transaction, so it does nothing',
-      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f …';
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f ...';
   end if;
-  if current_setting('server_version_num')::int < 160000 then
+  if v_server < 160000 then
     raise exception using errcode = 'RG103',
       message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
       hint = 'Use PostgreSQL 16, 17 or 18.';
   end if;
-  if current_setting('server_version_num')::int < case left(current_setting('server_version_num'), 2)
-       when '16' then 160016 when '17' then 170012 when '18' then 180007 else 0 end then
+  if v_server < 160016 or v_server between 170000 and 170011 or v_server between 180000 and 180006 then
     raise warning using
       message = format('PostgreSQL %s lacks a correction of row-level security', current_setting('server_version')),
       detail = 'The hole needs privileges on tables, which no application role of pgrag has.',
@@ -45,9 +47,17 @@ begin
   if current_setting('server_encoding') <> 'UTF8' then
     raise exception using errcode = 'RG108',
       message = format('this database is encoded in %s, and pgrag counts spans in Unicode code points', current_setting('server_encoding')),
-      hint = 'create database … encoding utf8 template template0;';
+      hint = 'create database ... encoding utf8 template template0;';
   end if;
+end
+$$;
 
+do $$
+declare
+  v_version text;
+  v_schema  text;
+  v_taken   text;
+begin
   select string_agg(nspname, ', ' order by nspname) into v_taken
     from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private');
   if v_taken is not null then
@@ -137,7 +147,8 @@ begin
     exception when insufficient_privilege then
       raise exception using errcode = 'RG104',
         message = format('role %I may not install with the roles that another installation made', current_user),
-        hint = format('As the role that installed pgrag first, or a superuser: grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin true, inherit false, set false;', current_user);
+        hint = format('As the role that installed pgrag first, or a superuser: '
+                      'grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin true, inherit false, set false;', current_user);
     end;
   end if;
 

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 abstained (search, pac
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import os
 import re
@@ -19,6 +20,7 @@ import typer
 from rich.console import Console, RenderableType
 
 import pgrag
+from pgrag import tokens
 from pgrag.cli import _output
 from pgrag.config import Settings
 from pgrag.embedded import EmbeddedError
@@ -188,3 +190,44 @@ def _outcome(run: Callable[[], int | None], as_json: bool) -> int:
         _write_known(error, as_json)
         return USAGE if isinstance(error, Usage) else FAILED
     return FAILED
+
+
+def _write_known(error: PgragError, as_json: bool) -> None:
+    _output.write_error(
+        error.message,
+        code="" if error.code == "RG000" else error.code,
+        detail=error.detail,
+        hint=error.hint,
+        as_json=as_json,
+    )
+
+
+def _fact(error: psycopg.Error) -> str:
+    return error.diag.message_primary or str(error).strip() or type(error).__name__
+
+
+def _next_step(error: psycopg.Error) -> str:
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return (
+            "search, packet and validate need the role pgrag_reader, ingest pgrag_writer; init needs the "
+            "database's owner: grant the role to the user of the dsn, or give another dsn"
+        )
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        return "is the server running, and is the dsn right? See --dsn and PGRAG_DSN"
+    return error.diag.message_hint or ""
+
+
+# -- Arguments --------------------------------------------------------------------------------------------
+
+
+def whole_number(what: str, text: str | None, code: str) -> int | None:
+    """The number that a text is; its bounds are the session's to check.
+
+    Raises InvalidInput for "1.5", "true", "2x" or "".
+    """
+    if text is None:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,9}", text, re.ASCII):
+        raise InvalidInput(f"{what} must be a whole number, not {text[:40]!r}", code=code, hint="For example 5.")
+    return int(text)
+

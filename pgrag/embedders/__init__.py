@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgrag.errors import InvalidInput
+from pgrag.errors import EmbeddingError
 from pgrag.protocols import Embedder
 
 _KNOWN = "wordllama, sentence-transformers:<folder or name>, http:<base URL>"
@@ -33,7 +33,7 @@ def load_embedder(name: str, **options: Any) -> Embedder:
         from pgrag.embedders.http import HttpEmbedder
 
         return HttpEmbedder(rest, **options)
-    raise InvalidInput(f"unknown embedder {name!r}", hint=f"known: {_KNOWN}", code="RG413")
+    raise EmbeddingError(f"unknown embedder {name!r}", hint=f"known: {_KNOWN}", code="RG413")
 
 
 def unit_vector(values: NDArray[Any]) -> NDArray[np.float32]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgrag.embedders import unit_vector
-from pgrag.errors import EmbeddingError, InvalidInput
+from pgrag.errors import EmbeddingError
 from pgrag.protocols import EmbeddingSpace
 
 try:
@@ -230,7 +230,7 @@ class _Again(Exception):
 
 
 def _refuse(fact: str, hint: str) -> NoReturn:
-    raise InvalidInput(fact, hint=hint, code="RG413")
+    raise EmbeddingError(fact, hint=hint, code="RG413")
 
 
 def _checked_url(base_url: str, allow_insecure: bool) -> httpx.URL:

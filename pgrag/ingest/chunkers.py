@@ -19,6 +19,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from markdown_it import MarkdownIt
@@ -361,6 +362,9 @@ def _outline(body: str) -> tuple[list[_Block], list[int]]:
             token.type == "paragraph_open" and _TABLE_RULE.search(body, start, lines[after])
         ):
             parts.update(lines[first + 1 : after])
+    # To Markdown, a line of \v or of no-break spaces is a paragraph. It is white space here.
+    ends = [block.start for block in blocks[1:]] + [len(body)]
+    blocks = [block for block, end in zip(blocks, ends, strict=True) if _skip_space(body, block.start) < end]
     return blocks, sorted(parts)
 
 
@@ -405,8 +409,8 @@ def _join_tiny(body: str, sections: Sequence[_Section], target: int) -> list[_Se
             and _size(body, last.start, last.end) < target // 4
             and _size(body, last.start, section.end) <= target
         ):
-            shared = [a for a, b in zip(last.path, section.path, strict=False) if a == b]
-            last.path = last.path[: len(shared)]
+            shared = takewhile(lambda pair: pair[0] == pair[1], zip(last.path, section.path, strict=False))
+            last.path = tuple(title for title, _ in shared)
             last.end = section.end
         else:
             joined.append(section)

@@ -87,6 +87,8 @@ sizes = st.integers(1, 60).flatmap(lambda target: st.tuples(st.just(target), st.
 @example(" " * 100 + "a" + " " * 100, (1, 0))
 @example("# " + "h" * 100 + "\n\ntext", (40, 0))
 @example("\u0301" * 50, (7, 3))
+@example("\v\n# ", (1, 0))
+@example("\u00a0\n\n# a\n\n\u2028\n\n# b", (9, 0))
 @example("\U0001f1e9" * 51, (7, 3))
 def test_spans_cover_any_text(kind: type[Chunker], body: str, size: tuple[int, int]) -> None:
     target, overlap = size
@@ -334,6 +336,9 @@ def test_tiny_sections_are_joined_but_not_out_of_their_parent() -> None:
     joined = f"# Top\n\n{long}## A\n\n{tiny}## B\n\n{tiny}## C\n\n{tiny}"
     # A and B together are no longer tiny. What they share is that they lie under Top.
     assert [section for section, _ in outline(joined, 100)] == ["Top", "Top", "Top > C"]
+    # The same title in two places is not a shared path.
+    alike = f"# A\n\n## Notes\n\n{tiny}# B\n\n## Notes\n\n{tiny}"
+    assert [section for section, _ in outline(alike, 200)] == [""]
     # C is tiny, but D is further up.
     apart = f"# Top\n\n{long}## B\n\n{long}### C\n\n{tiny}## D\n\n{long}"
     assert [section for section, _ in outline(apart, 100)] == ["Top", "Top > B", "Top > B > C", "Top > D"]

@@ -1,6 +1,7 @@
--- The dense lane: the nearest chunks of the scope by cosine, exactly. "+ 0" keeps the planner from ever
--- answering the order from an approximate index, and WITH TIES leaves it to the caller to break them by
--- chunk id. A zero vector has no direction: its distance is NaN, and it is no candidate.
+-- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
+-- that is computed once a row, and that the planner can never answer from an approximate index; WITH TIES leaves
+-- ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN, and it is
+-- no candidate.
 create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
                                          p_embedding public.vector, p_limit integer)
 returns table (revision_id bigint, chunk_no integer, cosine double precision)
@@ -8,12 +9,14 @@ language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
 begin
   return query
-  select v.revision_id, v.chunk_no, 1 - ((v.embedding operator(public.<=>) p_embedding) + 0)
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.chunk_vec v
-      on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
-   where (v.embedding operator(public.<=>) p_embedding) <> 'NaN'
-   order by (v.embedding operator(public.<=>) p_embedding) + 0
+  select d.revision_id, d.chunk_no, 1 - d.distance
+    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+            from unnest(p_revisions) as s (revision_id)
+            join pgrag_data.chunk_vec v
+              on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
+          offset 0) d
+   where d.distance <> 'NaN'
+   order by d.distance
    fetch first p_limit rows with ties;
 end
 $$;

@@ -77,8 +77,9 @@ begin
   return query
   select l.language, t.lexeme
     from (select distinct l.language
-            from unnest(p_revisions) as s (revision_id)
-            join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+            from (select distinct r.languages
+                    from unnest(p_revisions) as s (revision_id)
+                    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id) r
             cross join unnest(r.languages) as l (language)) l
     cross join lateral unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme);
 end

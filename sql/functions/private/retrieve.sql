@@ -138,7 +138,7 @@ $$;
 -- Below these the best hit is no evidence. Measured: see docs/ranking.md.
 create function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
-return case p_mode when 'lexical' then 0.16 when 'dense' then 0.34 else 0.25 end;
+return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end;
 
 -- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
 create function pgrag_private.score(p_score double precision) returns numeric

@@ -17,6 +17,10 @@ begin
    where d.tenant_id = p_document.tenant_id and d.document_id = p_document.document_id for no key update;
   select r.revision into v_active from pgrag_data.revision r
    where r.tenant_id = v_locked.tenant_id and r.revision_id = v_locked.active_revision_id;
+  -- Already so: a caller that lost the first answer may ask again, whatever it then expected.
+  if v_locked.active_revision_id is not distinct from p_revision.revision_id and v_locked.deleted_at is null then
+    return false;
+  end if;
   if p_expected_active is not null and p_expected_active <> coalesce(v_active, '') then
     raise exception using errcode = 'RG402', message = 'another revision is active than was expected',
       detail = format('active: %s; expected: %s', coalesce(v_active, 'none'), coalesce(nullif(p_expected_active, ''), 'none')),
@@ -24,9 +28,6 @@ begin
   elsif v_locked.deleted_at is not null and not p_restore then
     raise exception using errcode = 'RG409', message = 'the document is deleted',
       hint = 'To bring it back on purpose: pgrag.activate(…, p_restore => true).';
-  end if;
-  if v_locked.active_revision_id is not distinct from p_revision.revision_id and v_locked.deleted_at is null then
-    return false;
   end if;
   update pgrag_data.document d set active_revision_id = p_revision.revision_id, deleted_at = null
    where d.tenant_id = v_locked.tenant_id and d.document_id = v_locked.document_id

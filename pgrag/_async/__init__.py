@@ -1,0 +1,1 @@
+"""Asynchronous sessions, written by hand; ``pgrag/_sync`` is generated from here by ``tools/unasync.py``."""

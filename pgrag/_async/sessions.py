@@ -1,0 +1,858 @@
+"""Sessions: a connection on which somebody is authenticated for the length of one transaction.
+
+    async with await connect_async(dsn) as connection:
+        async with async_reader(connection, token) as r:
+            packet = await r.packet("What is the refund window?")
+
+A session begins a transaction, authenticates, and commits at the end of its block, or rolls back if the
+block raises. On a connection that is in a transaction already, it is a savepoint of that transaction,
+which stays its owner's to commit; at its end, the principal that was there before is there again.
+
+Every method calls one function of schema ``pgrag``. What pgrag refuses is a ``PgragError``; everything
+else (a lost connection, a statement that was cancelled or timed out, a deadlock) is psycopg's exception,
+unchanged. After either of them the block can only be left: the transaction has failed.
+
+Statements are never prepared: a prepared statement outlives its transaction, and with it its principal.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import class_row, scalar_row
+
+from pgrag import _requests, log
+from pgrag._async._flavour import AnyConnection, in_thread, psycopg_connection
+from pgrag._requests import Vector
+from pgrag.errors import EmbeddingError, IdentityError, InvalidInput, from_database
+from pgrag.ingest import SourceDocument
+from pgrag.models import (
+    Document,
+    Excerpt,
+    Identity,
+    Ingested,
+    Membership,
+    Packet,
+    Principal,
+    Reply,
+    Revision,
+    SearchResult,
+    SigningKey,
+    Source,
+    Staged,
+    Tenant,
+    TenantSpace,
+    Verdict,
+    Verification,
+)
+from pgrag.protocols import Chunk, Chunker, Embedder, EmbeddingSpace, Tokenizer
+from pgrag.tokens import secret_bytes
+
+_Row = TypeVar("_Row")
+_AnySession = TypeVar("_AnySession", bound="AsyncSession")
+Moment = dt.datetime | dt.date | str
+"""A time with its zone, a day (its midnight in UTC), or either as ISO 8601 text."""
+
+
+async def connect_async(dsn: str, **options: Any) -> psycopg.AsyncConnection[Any]:
+    """A connection that leaves nothing behind for its next user: no prepared statements, no autocommit.
+
+    ``options`` are those of ``psycopg.AsyncConnection.connect``. Any other connection of psycopg 3 will do.
+    """
+    options = {"prepare_threshold": None, "autocommit": False} | options
+    return await psycopg.AsyncConnection.connect(dsn, **options)
+
+
+# -- What all sessions share -----------------------------------------------------------------------------
+
+# The open sessions of each connection, the innermost last.
+_open: WeakKeyDictionary[Any, list[AsyncSession]] = WeakKeyDictionary()
+
+
+class AsyncSession:
+    """What is common to all sessions. Make one with ``async_reader``, ``async_writer`` and so on."""
+
+    _writes = True
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        self._connection = connection
+
+    async def _fetch(
+        self, event: str, kind: type[_Row] | None, statement: LiteralString, parameters: Sequence[Any] = ()
+    ) -> list[_Row]:
+        """All rows of a statement as ``kind``, or, for None, the values of its only column."""
+        # The database knows one principal at a time. Without this, a session would act as whoever
+        # authenticated on its connection after it.
+        if _open.get(self._connection, [])[-1:] != [self]:
+            raise IdentityError(
+                "this session is not the open one of its connection",
+                code="RG208",
+                hint="Use a session within its block, and not while another is open on its connection.",
+            )
+        with log.timed(event) as fields:
+            factory: Any = scalar_row if kind is None else class_row(kind)
+            try:
+                async with self._connection.cursor(row_factory=factory) as cursor:
+                    await cursor.execute(statement, parameters, prepare=False)
+                    rows: list[_Row] = await cursor.fetchall()
+            except psycopg.Error as error:
+                if (said := from_database(error)) is not None:
+                    raise said from error
+                raise
+            fields["rows"] = len(rows)
+        return rows
+
+    async def _value(self, event: str, statement: LiteralString, parameters: Sequence[Any] = ()) -> Any:
+        return (await self._fetch(event, None, statement, parameters))[0]
+
+
+@asynccontextmanager
+async def _session(
+    kind: type[_AnySession], connection: AnyConnection, token: str | None, **options: Any
+) -> AsyncIterator[_AnySession]:
+    driver = await psycopg_connection(connection)
+    inside = driver.info.transaction_status != TransactionStatus.IDLE
+    async with driver.transaction():
+        session = kind(driver, **options)
+        stack = _open.setdefault(driver, [])
+        stack.append(session)
+        try:
+            before = None
+            if token is not None:
+                if inside:
+                    before = await session._value("principal", "select current_setting('pgrag.principal', true)")
+                await session._fetch("authenticate", None, "select pgrag.authenticate(%s)", (token,))
+            yield session
+            if driver.info.transaction_status == TransactionStatus.INERROR:
+                if kind._writes:
+                    # PostgreSQL answers COMMIT with ROLLBACK then, and says nothing.
+                    raise psycopg.errors.InFailedSqlTransaction(
+                        "an error inside this session was caught, and nothing of the session is kept"
+                    )
+                raise psycopg.Rollback()
+            if inside and token is not None:
+                await session._fetch(
+                    "principal", None, "select set_config('pgrag.principal', %s, true)", (before or "",)
+                )
+        finally:
+            stack.remove(session)
+
+
+async def _active_space(session: AsyncSession) -> EmbeddingSpace | None:
+    rows = await session._fetch("active_space", EmbeddingSpace, "select * from pgrag.active_space()")
+    return rows[0] if rows else None
+
+
+# -- Readers ---------------------------------------------------------------------------------------------
+
+
+class AsyncReader(AsyncSession):
+    """Search, evidence and validation, within what the reader may see."""
+
+    _writes = False
+
+    def __init__(
+        self, connection: psycopg.AsyncConnection[Any], *, embedder: Embedder | None = None
+    ) -> None:
+        super().__init__(connection)
+        self.embedder = embedder
+
+    async def whoami(self) -> Identity:
+        """The principal of this session, as the database sees it."""
+        return (await self._fetch("whoami", Identity, "select * from pgrag.whoami()"))[0]
+
+    async def space(self) -> EmbeddingSpace | None:
+        """What questions must be encoded with; None where the tenant has no embeddings."""
+        return await _active_space(self)
+
+    async def search(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        mode: str | None = None,
+        fusion: str = "convex",
+        as_of: Moment | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        candidates: int = 100,
+        threshold: float | None = None,
+        embedding: Vector | None = None,
+        space: str | None = None,
+    ) -> SearchResult:
+        """The ``k`` (1 to 100) passages that answer the question best, or why there are none.
+
+        ``mode`` is ``hybrid``, ``lexical`` or ``dense``; left out, it is ``hybrid`` where the session has an
+        embedder or an ``embedding`` (with the name of its ``space``) is given, and ``lexical`` otherwise.
+        ``fusion`` is ``convex`` or ``rrf``; ``candidates`` (k to 1000) bounds each lane; below ``threshold``
+        (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter`` narrows:
+        source, language, product, version, tags, date_from, date_to.
+
+        Raises InvalidInput (RG301 to RG304), and EmbeddingError (RG305) where the embedder's space is not
+        the tenant's active one.
+        """
+        request = await self._request(
+            question,
+            k=k,
+            mode=mode,
+            fusion=fusion,
+            as_of=as_of,
+            filter=filter,
+            candidates=candidates,
+            threshold=threshold,
+            embedding=embedding,
+            space=space,
+        )
+        with log.timed("search", mode=request["mode"]) as fields:
+            text = await self._value(
+                "search_json", "select pgrag.search_json(%s::jsonb)::text", (_requests.to_json(request),)
+            )
+            result = SearchResult.from_dict(json.loads(text))
+            fields |= {"status": result.status, "reason": result.reason, "hits": len(result.hits)}
+        return result
+
+    async def packet(
+        self,
+        question: str,
+        *,
+        k: int = 8,
+        budget: int = 8000,
+        budget_unit: str = "characters",
+        reserve: int = 0,
+        strict: bool = False,
+        mode: str | None = None,
+        fusion: str = "convex",
+        as_of: Moment | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        candidates: int = 100,
+        threshold: float | None = None,
+        embedding: Vector | None = None,
+        space: str | None = None,
+    ) -> Packet:
+        """Sealed evidence for a language model: whole passages within a budget, or an abstention.
+
+        ``budget`` (1 to 1000000) is in ``budget_unit``: ``characters``, ``bytes`` or ``tokens``; of it the
+        question (except in tokens) and ``reserve``, the room for instructions and the reply, are taken off.
+        A passage that does not fit is left out and listed; with ``strict``, PacketError (RG502) is raised.
+        Everything else is as for ``search``.
+        """
+        limits = _requests.packet_limits(budget, budget_unit, reserve, strict)
+        request = await self._request(
+            question,
+            k=k,
+            mode=mode,
+            fusion=fusion,
+            as_of=as_of,
+            filter=filter,
+            candidates=candidates,
+            threshold=threshold,
+            embedding=embedding,
+            space=space,
+        )
+        with log.timed("packet", mode=request["mode"]) as fields:
+            text = await self._value(
+                "packet_json",
+                "select pgrag.packet_json(%s::jsonb)::text",
+                (_requests.to_json(request | limits),),
+            )
+            packet = Packet.from_dict(json.loads(text))
+            fields |= {"status": packet.status, "reason": packet.reason, "excerpts": len(packet.excerpts)}
+        return packet
+
+    async def validate(
+        self, packet: Packet | Mapping[str, Any] | str, reply: Reply | Mapping[str, Any] | str
+    ) -> Verdict:
+        """Whether each citation of the reply is evidence of this packet that the reader may see now.
+
+        The reply may be JSON text as a model wrote it: what is not JSON is not valid. Raises PacketError
+        (RG501) if the packet was altered, or was made for another reader.
+        """
+        parameters = (_requests.packet_json(packet), _requests.reply_json(reply))
+        with log.timed("validate") as fields:
+            text = await self._value(
+                "validate_reply", "select pgrag.validate_reply(%s::jsonb, %s::jsonb)::text", parameters
+            )
+            verdict = Verdict.from_dict(json.loads(text))
+            fields |= {"valid": verdict.valid, "findings": len(verdict.findings)}
+        return verdict
+
+    async def excerpt(self, chunk_id: str, as_of: Moment | None = None) -> Excerpt:
+        """One passage by its chunk id, now or as of a time.
+
+        Raises NotFound (RG401), whether it is absent or not the reader's to see.
+        """
+        text = await self._value(
+            "excerpt",
+            "select pgrag.excerpt(%s, %s::timestamptz)::text",
+            (chunk_id, _requests.moment(as_of, "as_of", "RG303")),
+        )
+        return Excerpt.from_dict(json.loads(text))
+
+    async def can_read(self, source: str, document: str) -> bool:
+        """Whether the reader may see the document now: ask before acting on what was retrieved."""
+        return bool(await self._value("can_read", "select pgrag.can_read(%s, %s)", (source, document)))
+
+    async def _request(
+        self,
+        question: str,
+        *,
+        mode: str | None,
+        embedding: Vector | None,
+        space: str | None,
+        **bounds: Any,
+    ) -> dict[str, Any]:
+        if mode is None:
+            mode = "lexical" if self.embedder is None and embedding is None else "hybrid"
+        request = _requests.search_request(question, mode=mode, **bounds)
+        if mode == "lexical":
+            return request
+        if embedding is not None:
+            return request | {"embedding": _requests.query_vector(embedding), "space": space}
+        if self.embedder is None:
+            return request  # the database says what is missing
+        active = _requests.check_space(self.embedder, await _active_space(self))
+        vector = await in_thread(self.embedder.embed_query, question)
+        return request | {
+            "embedding": _requests.query_vector(vector, active.dimension),
+            "space": space or active.space,
+        }
+
+
+@asynccontextmanager
+async def async_reader(
+    connection: AnyConnection, token: str, *, embedder: Embedder | None = None
+) -> AsyncIterator[AsyncReader]:
+    """A reader's session. Raises IdentityError (RG2xx) where the token is not accepted."""
+    async with _session(AsyncReader, connection, token, embedder=embedder) as session:
+        yield session
+
+
+# -- Documents, for writers and administrators -----------------------------------------------------------
+
+
+class _AsyncLifecycle(AsyncSession):
+    """What writers do in their own source and administrators in every source of their tenant."""
+
+    async def whoami(self) -> Identity:
+        """The principal of this session, as the database sees it."""
+        return (await self._fetch("whoami", Identity, "select * from pgrag.whoami()"))[0]
+
+    async def _set_access(self, document: str, readers: Sequence[str], source: str | None) -> bool:
+        return bool(
+            await self._value(
+                "set_access",
+                "select pgrag.set_access(%s, %s::text[], %s)",
+                (document, _requests.names("readers", readers), source),
+            )
+        )
+
+    async def _activate(
+        self, document: str, revision: str, expected_active: str | None, restore: bool, source: str | None
+    ) -> bool:
+        return bool(
+            await self._value(
+                "activate",
+                "select pgrag.activate(%s, %s, %s, %s, %s)",
+                (document, revision, expected_active, restore, source),
+            )
+        )
+
+    async def _rollback(
+        self, document: str, revision: str | None, expected_active: str | None, source: str | None
+    ) -> str:
+        return str(
+            await self._value(
+                "rollback",
+                "select pgrag.rollback(%s, %s, %s, %s)",
+                (document, revision, expected_active, source),
+            )
+        )
+
+    async def _delete(self, document: str, source: str | None) -> bool:
+        return bool(await self._value("delete", "select pgrag.delete_document(%s, %s)", (document, source)))
+
+    async def _documents(self, source: str | None) -> list[Document]:
+        return await self._fetch(
+            "documents", Document, "select * from pgrag.list_documents(%s)", (source,)
+        )
+
+    async def _revisions(self, document: str, source: str | None) -> list[Revision]:
+        return await self._fetch(
+            "revisions", Revision, "select * from pgrag.list_revisions(%s, %s)", (document, source)
+        )
+
+
+class AsyncWriter(_AsyncLifecycle):
+    """A connector's session: documents of the one source that its token names."""
+
+    def __init__(
+        self, connection: psycopg.AsyncConnection[Any], *, embedder: Embedder | None = None
+    ) -> None:
+        super().__init__(connection)
+        self.embedder = embedder
+
+    async def source(self) -> Source:
+        """The writer's source, and the processors that may receive its text."""
+        return (
+            await self._fetch(
+                "writer_source", Source, "select source, trust, processors from pgrag.writer_source()"
+            )
+        )[0]
+
+    async def space(self) -> EmbeddingSpace | None:
+        """What documents must be encoded with; None where the tenant has no embeddings."""
+        return await _active_space(self)
+
+    async def stage(
+        self,
+        document: SourceDocument | str,
+        body: str | None = None,
+        *,
+        title: str = "",
+        language: str = "en",
+        revision: str | None = None,
+        product: str | None = None,
+        version: str | None = None,
+        tags: Sequence[str] = (),
+        dated: dt.date | None = None,
+        effective_from: Moment | None = None,
+        effective_to: Moment | None = None,
+        parser: str = "text",
+        chunker: str = "",
+        tokenizer: str = "",
+        space: str | None = None,
+        skips: Sequence[tuple[int, int]] = (),
+    ) -> Staged:
+        """Begin a revision, of which nothing can be found until it is verified and activated.
+
+        Either a SourceDocument, which brings all that a file says of itself, or a key and a ``body`` with
+        the fields. ``skips`` are parts of the body (start, end in code points) that no chunk will cover.
+        The same content is the same revision: ``created`` is False then, and nothing changed.
+
+        Raises Conflict (RG403) if a revision of this name has other content, and InvalidInput.
+        """
+        if isinstance(document, SourceDocument):
+            return await self.stage(
+                document.key,
+                document.body,
+                title=document.title,
+                language=document.language or "en",
+                revision=document.revision,
+                product=document.product,
+                version=document.version,
+                tags=document.tags,
+                dated=document.date,
+                effective_from=document.effective_from,
+                effective_to=document.effective_to,
+                parser=document.parser,
+                chunker=chunker,
+                tokenizer=tokenizer,
+                space=space,
+                skips=skips,
+            )
+        rows = await self._fetch(
+            "stage",
+            Staged,
+            """
+            select * from pgrag.stage_revision(
+              p_document => %s, p_body => %s, p_title => %s, p_language => %s, p_revision => %s,
+              p_product => %s, p_version => %s, p_tags => %s::text[], p_dated => %s::date,
+              p_effective_from => %s::timestamptz, p_effective_to => %s::timestamptz,
+              p_parser => %s, p_chunker => %s, p_tokenizer => %s, p_space => %s,
+              p_skips => %s::text[]::int4range[])
+            """,
+            (
+                document,
+                body,
+                title,
+                language,
+                revision,
+                product,
+                version,
+                _requests.names("tags", tags),
+                dated,
+                _requests.moment(effective_from, "effective_from", "RG408"),
+                _requests.moment(effective_to, "effective_to", "RG408"),
+                parser,
+                chunker,
+                tokenizer,
+                space,
+                [f"[{start},{end})" for start, end in skips],
+            ),
+        )
+        return rows[0]
+
+    async def add_chunks(
+        self,
+        document: str,
+        revision: str,
+        chunks: Sequence[Chunk],
+        embeddings: Any,
+        tokens: Sequence[int],
+        first: int = 1,
+    ) -> int:
+        """Add chunks number ``first``, ``first + 1``, … to a staged revision; returns how many were new.
+
+        ``embeddings`` has one row for each chunk, or is None if the revision was staged without a space;
+        ``tokens`` are counted by the tokenizer that the revision was staged with. Any number of chunks is
+        sent in batches of at most 500. The same chunks again change nothing.
+
+        Raises Conflict (RG403) for other text under a number that is taken, and EmbeddingError (RG305).
+        """
+        if len(tokens) != len(chunks):
+            raise InvalidInput(
+                f"{len(chunks)} chunks need {len(chunks)} token counts, not {len(tokens)}",
+                code="RG408",
+                hint="Count each chunk's text with the tokenizer that the revision was staged with.",
+            )
+        vectors = None if embeddings is None else _requests.vector_literals(embeddings, len(chunks))
+        added = 0
+        for index, batch in _requests.batches(chunks):
+            part = slice(index, index + len(batch))
+            added += await self._value(
+                "add_chunks",
+                """
+                select pgrag.add_chunks(%s, %s, %s, %s::text[], %s::integer[], %s::integer[], %s::integer[],
+                  %s::text[], %s::integer[], %s::text[], %s::text[]::public.vector[])
+                """,
+                (
+                    document,
+                    revision,
+                    first + index,
+                    [chunk.text for chunk in batch],
+                    [chunk.start for chunk in batch],
+                    [chunk.end for chunk in batch],
+                    list(tokens[part]),
+                    [chunk.section for chunk in batch],
+                    [chunk.page for chunk in batch],
+                    [chunk.language for chunk in batch],
+                    None if vectors is None else vectors[part],
+                ),
+            )
+        return added
+
+    async def verify(self, document: str, revision: str, expected: int) -> Verification:
+        """Check a staged revision, with ``expected`` chunks, and freeze it; or name every fault."""
+        rows = await self._fetch(
+            "verify",
+            Verification,
+            "select * from pgrag.verify_revision(%s, %s, %s)",
+            (document, revision, expected),
+        )
+        return rows[0]
+
+    async def set_access(self, document: str, readers: Sequence[str]) -> bool:
+        """Who may read the document, whole: users, services, groups, ``everyone``; ``[]`` for nobody."""
+        return await self._set_access(document, readers, None)
+
+    async def activate(
+        self, document: str, revision: str, expected_active: str | None = None, restore: bool = False
+    ) -> bool:
+        """Put a verified revision in force; returns whether that changed anything.
+
+        ``expected_active`` is the revision that you believe to be active, ``""`` for none: Conflict (RG402)
+        if it is not. ``restore`` also lifts a tombstone, which is a Conflict (RG409) otherwise.
+        """
+        return await self._activate(document, revision, expected_active, restore, None)
+
+    async def rollback(
+        self, document: str, revision: str | None = None, expected_active: str | None = None
+    ) -> str:
+        """Put the revision that was active before, or a named earlier one, back in force; returns its name."""
+        return await self._rollback(document, revision, expected_active, None)
+
+    async def delete(self, document: str) -> bool:
+        """Hide the document with all its revisions; returns whether it was there to hide."""
+        return await self._delete(document, None)
+
+    async def documents(self) -> list[Document]:
+        """The documents of the source, deleted ones too."""
+        return await self._documents(None)
+
+    async def revisions(self, document: str) -> list[Revision]:
+        """The revisions of a document in the order in which they were staged."""
+        return await self._revisions(document, None)
+
+    async def check_embedder(self) -> EmbeddingSpace | None:
+        """The space that documents will be encoded in; None for a session without an embedder.
+
+        Raises InvalidInput (RG410) if the embedder would send text where the source does not allow it, and
+        EmbeddingError (RG305) if its vectors are not of the tenant's active space. Nothing is sent.
+        """
+        if self.embedder is None:
+            return None
+        if self.embedder.processor is not None:
+            source = await self.source()
+            _requests.check_processor(self.embedder, source.source, source.processors)
+        return _requests.check_space(self.embedder, await _active_space(self))
+
+    async def ingest(
+        self,
+        document: SourceDocument,
+        *,
+        chunker: Chunker,
+        tokenizer: Tokenizer,
+        activate: bool = True,
+        expected_active: str | None = None,
+    ) -> Ingested:
+        """Stage, cut, encode, verify, set readers and activate one document, in this transaction.
+
+        Content that was verified before is not cut or encoded again. Readers are set where the document
+        says who they are. With a fault, the revision stays staged and nothing else changes.
+
+        A revision that is not the active one although the active one was staged before it was rolled back
+        from: that is somebody's decision, and only ``activate`` undoes it.
+
+        Encoding happens inside the transaction, so one document must not take an hour.
+
+        Raises what ``check_embedder`` raises, before any text is sent; Conflict; EmbeddingError (RG413).
+        """
+        space = await self.check_embedder()
+        staged = await self.stage(
+            document, chunker=chunker.name, tokenizer=tokenizer.name, space=space.space if space else None
+        )
+        name, key = staged.revision, document.key
+        count = 0
+        if staged.state == "staged":
+            chunks = await in_thread(chunker.chunk, document.body)
+            count = len(chunks)
+            # Batch by batch, so that only one batch's vectors are held.
+            for index, batch in _requests.batches(chunks):
+                texts = [chunk.text for chunk in batch]
+                vectors = None
+                if self.embedder is not None and space is not None:
+                    vectors = await in_thread(self.embedder.embed_documents, texts)
+                    if vectors.shape != (len(texts), space.dimension):
+                        raise EmbeddingError(
+                            "the embedder's vectors have not the dimension of its space",
+                            code="RG305",
+                            detail=f"shape {vectors.shape} for {len(texts)} texts; dimension {space.dimension}",
+                            hint="Correct the embedder, or the space that it states.",
+                        )
+                tokens = [tokenizer.count(text) for text in texts]
+                await self.add_chunks(key, name, batch, vectors, tokens, first=index + 1)
+            verification = await self.verify(key, name, count)
+            if verification.faults:
+                faults = tuple(verification.faults)
+                return Ingested(
+                    document=key, revision=name, chunks=count, created=True, activated=False, faults=faults
+                )
+        if document.readers is not None:
+            await self.set_access(key, document.readers)
+        activated = False
+        if activate and not (staged.state == "verified" and await self._was_left(key, name)):
+            activated = await self.activate(key, name, expected_active)
+        return Ingested(
+            document=key,
+            revision=name,
+            chunks=count,
+            created=staged.state == "staged",
+            activated=activated,
+        )
+
+    async def _was_left(self, document: str, revision: str) -> bool:
+        return was_left(await self.revisions(document), revision)
+
+
+def was_left(revisions: Sequence[Revision], revision: str) -> bool:
+    """Whether the revision was in force and then left for one that was staged before it."""
+    for one in revisions:  # the oldest first
+        if one.revision == revision:
+            return False
+        if one.state == "active":
+            return any(later.revision == revision and later.state == "retired" for later in revisions)
+    return False
+
+
+@asynccontextmanager
+async def async_writer(
+    connection: AnyConnection, token: str, *, embedder: Embedder | None = None
+) -> AsyncIterator[AsyncWriter]:
+    """A connector's session. Raises IdentityError (RG2xx) where the token is not accepted."""
+    async with _session(AsyncWriter, connection, token, embedder=embedder) as session:
+        yield session
+
+
+# -- Administrators --------------------------------------------------------------------------------------
+
+
+class AsyncAdmin(_AsyncLifecycle):
+    """An administrator's session: the people of one tenant, and what they may read."""
+
+    async def put_principal(self, name: str, kind: str) -> None:
+        """Create a ``user``, ``service`` or ``group``; nothing happens if it exists with this kind."""
+        await self._fetch("put_principal", None, "select pgrag.put_principal(%s, %s)", (name, kind))
+
+    async def drop_principal(self, name: str) -> None:
+        """Drop a user, service or group; what it could read does not pass to a successor of its name."""
+        await self._fetch("drop_principal", None, "select pgrag.drop_principal(%s)", (name,))
+
+    async def put_membership(self, group: str, member: str) -> None:
+        """Make a user, service or group a member of a group."""
+        await self._fetch("put_membership", None, "select pgrag.put_membership(%s, %s)", (group, member))
+
+    async def drop_membership(self, group: str, member: str) -> None:
+        """End a membership. Raises NotFound (RG401) if there is none."""
+        await self._fetch("drop_membership", None, "select pgrag.drop_membership(%s, %s)", (group, member))
+
+    async def principals(self) -> list[Principal]:
+        """The users, services and groups of the tenant."""
+        return await self._fetch("principals", Principal, "select * from pgrag.list_principals()")
+
+    async def memberships(self) -> list[Membership]:
+        """Who belongs directly to which group."""
+        return await self._fetch("memberships", Membership, "select * from pgrag.list_memberships()")
+
+    async def set_access(self, source: str, document: str, readers: Sequence[str]) -> bool:
+        """Who may read the document, whole: users, services, groups, ``everyone``; ``[]`` for nobody."""
+        return await self._set_access(document, readers, source)
+
+    async def activate(
+        self,
+        document: str,
+        revision: str,
+        expected_active: str | None = None,
+        restore: bool = False,
+        *,
+        source: str,
+    ) -> bool:
+        """As a writer's ``activate``, in a source of the tenant."""
+        return await self._activate(document, revision, expected_active, restore, source)
+
+    async def rollback(
+        self,
+        document: str,
+        revision: str | None = None,
+        expected_active: str | None = None,
+        *,
+        source: str,
+    ) -> str:
+        """As a writer's ``rollback``, in a source of the tenant."""
+        return await self._rollback(document, revision, expected_active, source)
+
+    async def delete(self, document: str, *, source: str) -> bool:
+        """Hide the document with all its revisions; returns whether it was there to hide."""
+        return await self._delete(document, source)
+
+    async def documents(self, source: str | None = None) -> list[Document]:
+        """The documents of the tenant, or of one source, deleted ones too."""
+        return await self._documents(source)
+
+    async def revisions(self, document: str, *, source: str) -> list[Revision]:
+        """The revisions of a document in the order in which they were staged."""
+        return await self._revisions(document, source)
+
+
+@asynccontextmanager
+async def async_admin(connection: AnyConnection, token: str) -> AsyncIterator[AsyncAdmin]:
+    """An administrator's session. Raises IdentityError (RG2xx) where the token is not accepted."""
+    async with _session(AsyncAdmin, connection, token) as session:
+        yield session
+
+
+# -- Operators and key keepers: proven by their database role, without a token ---------------------------
+
+
+class AsyncOperator(AsyncSession):
+    """An operator's session: tenants, sources and spaces, without any content."""
+
+    async def put_tenant(self, tenant: str, name: str | None = None) -> None:
+        """Create a tenant, or rename it."""
+        await self._fetch("put_tenant", None, "select pgrag.put_tenant(%s, %s)", (tenant, name))
+
+    async def put_source(
+        self,
+        tenant: str,
+        source: str,
+        processors: Sequence[str] | None = None,
+        trust: str | None = None,
+    ) -> None:
+        """Create a source, or change it; what is left out stays as it is.
+
+        ``processors`` are the outside services that may receive its text, none by default. ``trust`` is
+        ``untrusted``, ``external``, ``internal`` (the default) or ``authoritative``.
+        """
+        allowed = None if processors is None else _requests.names("processors", processors)
+        await self._fetch(
+            "put_source",
+            None,
+            "select pgrag.put_source(%s, %s, %s::text[], %s)",
+            (tenant, source, allowed, trust),
+        )
+
+    async def put_space(self, tenant: str, space: EmbeddingSpace) -> None:
+        """Register an embedding space, unchangeable from then on; a tenant's first one is its active one."""
+        await self._fetch(
+            "put_space",
+            None,
+            "select pgrag.put_space(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (
+                tenant,
+                space.space,
+                space.model,
+                space.model_revision,
+                space.dimension,
+                space.metric,
+                space.normalisation,
+                space.preprocessing,
+                space.query_prefix,
+                space.document_prefix,
+                space.storage,
+                space.zero_vectors,
+            ),
+        )
+
+    async def tenants(self) -> list[Tenant]:
+        """All tenants."""
+        return await self._fetch("tenants", Tenant, "select * from pgrag.list_tenants()")
+
+    async def sources(self, tenant: str) -> list[Source]:
+        """The sources of a tenant."""
+        return await self._fetch(
+            "sources", Source, "select source, trust, processors from pgrag.list_sources(%s)", (tenant,)
+        )
+
+    async def spaces(self, tenant: str) -> list[TenantSpace]:
+        """The embedding spaces of a tenant."""
+        return await self._fetch("spaces", TenantSpace, "select * from pgrag.list_spaces(%s)", (tenant,))
+
+
+@asynccontextmanager
+async def async_operator(connection: AnyConnection) -> AsyncIterator[AsyncOperator]:
+    """An operator's session: the connection's role must be a member of ``pgrag_operator``."""
+    async with _session(AsyncOperator, connection, None) as session:
+        yield session
+
+
+class AsyncKeys(AsyncSession):
+    """A key keeper's session. Whoever can add a key can mint a token for anyone."""
+
+    async def add(self, kid: str, secret: bytes | str, issuer: str, audience: str) -> None:
+        """Register a secret of 32 to 1024 bytes (of text, its UTF-8) under ``kid``; keys do not change."""
+        await self._fetch(
+            "add_key",
+            None,
+            "select pgrag.add_signing_key(%s, %s, %s, %s)",
+            (kid, secret_bytes(secret), issuer, audience),
+        )
+
+    async def retire(self, kid: str) -> None:
+        """End a key: its tokens are refused from commit on. Raises NotFound (RG401)."""
+        await self._fetch("retire_key", None, "select pgrag.retire_signing_key(%s)", (kid,))
+
+    async def list(self) -> Sequence[SigningKey]:
+        """The keys by name, retired ones too."""
+        return await self._fetch("keys", SigningKey, "select * from pgrag.list_signing_keys()")
+
+
+@asynccontextmanager
+async def async_keys(connection: AnyConnection) -> AsyncIterator[AsyncKeys]:
+    """A key keeper's session: the connection's role must be a member of ``pgrag_keys``."""
+    async with _session(AsyncKeys, connection, None) as session:
+        yield session

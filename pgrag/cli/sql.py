@@ -1,0 +1,42 @@
+"""The scripts: sql."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pgrag import __version__, _sql
+from pgrag.cli._run import Run, Usage, command
+
+
+@command("sql", panel="Set up")
+def script(
+    run: Run,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="The script that takes pgrag out of a database.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there instead.", metavar="FILE")] = None,
+) -> None:
+    """Print the SQL that installs pgrag, for whoever installs with psql alone.
+
+    As the owner of the database, a role with CREATEROLE, after a superuser's "create extension vector":
+
+    pgrag sql > pgrag.sql && psql -X -1 -v ON_ERROR_STOP=1 -f pgrag.sql
+    """
+    text = _sql.uninstall_script() if uninstall else _sql.install_script()
+    if output is not None:
+        _write(output, text)
+    if run.as_json:
+        run.show({"version": __version__, "output": output and str(output), "script": None if output else text}, lambda out: None)
+    elif output is not None:
+        run.show(None, lambda out: out.print(f"wrote {output}"))
+    else:
+        sys.stdout.write(text)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise Usage(f"{output} cannot be written: {error.strerror}", hint="give a file in a folder of yours") from None

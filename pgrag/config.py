@@ -1,0 +1,155 @@
+"""Settings: from arguments, else the environment, else a file; the first that says something wins.
+
+    setting           environment               pgrag.toml
+    dsn               PGRAG_DSN                 dsn = "postgresql://app@db/knowledge"
+    token             PGRAG_TOKEN               token = "…"
+    signing_key       PGRAG_SIGNING_KEY         signing_key = "…"              hexadecimal, 64 digits or more
+    kid               PGRAG_KID                 kid = "2025-06"
+    issuer            PGRAG_ISSUER              issuer = "my-app"
+    audience          PGRAG_AUDIENCE            audience = "pgrag"
+    tenant            PGRAG_TENANT              tenant = "halvorsen"
+    subject           PGRAG_SUBJECT             subject = "alice"
+    source            PGRAG_SOURCE              source = "handbook"
+    embedder          PGRAG_EMBEDDER            embedder = "wordllama"         as load_embedder takes it
+    embedder_options  PGRAG_EMBEDDER_OPTIONS    [embedder_options]             in the environment, as JSON
+
+The file is the one that ``config`` or PGRAG_CONFIG names, else ``pgrag.toml`` in the current directory
+where there is one. A setting in it that is not known is an error: a misspelt one would be silently unset.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgrag.embedders import load_embedder
+from pgrag.errors import InvalidInput
+from pgrag.protocols import Embedder
+from pgrag.tokens import secret_bytes
+
+FILE = "pgrag.toml"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """What a command or an application is told from outside. Its ``repr`` shows no secret."""
+
+    dsn: str | None = None
+    token: str | None = None
+    signing_key: bytes | None = None
+    kid: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    tenant: str | None = None
+    subject: str | None = None
+    source: str | None = None
+    embedder: str | None = None
+    embedder_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        config: str | Path | None = None,
+        environ: Mapping[str, str] = os.environ,
+        **given: str | bytes | Mapping[str, Any] | None,
+    ) -> Self:
+        """The settings; ``given`` are those of the caller, of which None means not given.
+
+        Raises InvalidInput (RG414), which says the setting's name and never its value.
+        """
+        names = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in names:
+                _unknown(name, names, "the arguments")
+        stated = {name: environ.get(f"PGRAG_{name.upper()}") or None for name in names}
+        from_file = _read(config or environ.get("PGRAG_CONFIG") or None, names)
+        chosen = {
+            name: next((one for one in (given.get(name), stated[name], from_file.get(name)) if one is not None), None)
+            for name in names
+        }
+        return cls(**{name: _parsed(name, value) for name, value in chosen.items() if value is not None})
+
+    def open_embedder(self) -> Embedder | None:
+        """The embedder that is named, with its options; None where none is."""
+        return load_embedder(self.embedder, **self.embedder_options) if self.embedder else None
+
+    def __repr__(self) -> str:
+        shown = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("token", "signing_key"):
+            shown[name] = "…" if shown[name] else None
+        shown["dsn"] = _without_password(self.dsn)
+        shown["embedder_options"] = sorted(self.embedder_options)  # an option may be a key
+        said = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value)
+        return f"Settings({said})"
+
+
+def _without_password(dsn: str | None) -> str | None:
+    if dsn is None:
+        return None
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return "…"
+    secret = [name for name in parts if "password" in name or name == "oauth_client_secret"]
+    return make_conninfo("", **(parts | dict.fromkeys(secret, None)))
+
+
+def _read(config: str | Path | None, names: list[str]) -> dict[str, Any]:
+    path = Path(config or FILE)
+    if config is None and not path.is_file():
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        _refuse(f"the settings file {path} cannot be read: {error.strerror}", "Check config and PGRAG_CONFIG.")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        # Its parser's words would quote the line.
+        _refuse(f"the settings file {path} is not TOML", 'A line is written: name = "value".')
+    for name in content:
+        if name not in names:
+            _unknown(name, names, str(path))
+    return content
+
+
+def _parsed(name: str, value: Any) -> Any:
+    if name == "embedder_options":
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                value = None
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            _refuse(f"the setting {name} is no table", 'For example {"model": "bge-m3", "dimension": 1024}.')
+        return dict(value)
+    if name == "signing_key":
+        if isinstance(value, str):
+            try:
+                value = bytes.fromhex(value)
+            except ValueError:
+                value = b""
+        if not isinstance(value, bytes) or not value:
+            _refuse(f"the setting {name} is not hexadecimal", "For example the output of: openssl rand -hex 32")
+        return secret_bytes(value)
+    if not isinstance(value, str):
+        _refuse(f"the setting {name} is not text", f'Write it in quotes: {name} = "…".')
+    return value
+
+
+def _unknown(name: str, names: list[str], where: str) -> NoReturn:
+    close = difflib.get_close_matches(name, names, n=1)
+    guess = f"Did you mean {close[0]}? " if close else ""
+    _refuse(f"there is no setting {name!r:.60} ({where})", f"{guess}Known: {', '.join(names)}.")
+
+
+def _refuse(fact: str, hint: str) -> NoReturn:
+    raise InvalidInput(fact, code="RG414", hint=hint)
