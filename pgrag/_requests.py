@@ -48,7 +48,7 @@ def search_request(
     mode: str,
     fusion: str,
     as_of: dt.datetime | dt.date | str | None,
-    filter: Mapping[str, Any] | None,  # noqa: A002  # the public name of the argument
+    filter: Mapping[str, Any] | None,
     candidates: int,
     threshold: float | None,
 ) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def whole(name: str, value: object, low: int, high: int, code: str) -> None:
 
 
 def moment(value: dt.datetime | dt.date | str | None, name: str, code: str) -> str | None:
-    """A point in time as text with its offset. A day is its midnight in UTC; text without an offset is UTC."""
+    """A point in time as text with its offset. A day is its midnight in UTC, as is text without an offset."""
     if isinstance(value, str):
         try:
             value = dt.datetime.fromisoformat(value)
@@ -131,7 +131,7 @@ def moment(value: dt.datetime | dt.date | str | None, name: str, code: str) -> s
     return value.isoformat()
 
 
-def _plain_filter(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:  # noqa: A002
+def _plain_filter(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if filter is None:
         return None
     if not isinstance(filter, Mapping):
@@ -241,7 +241,7 @@ def check_processor(embedder: Embedder, source: str, processors: Sequence[str]) 
         _refuse(
             "RG410",
             f"the source {source} does not allow its text to go to {receiver}",
-            f"An operator allows it with put_source(…, processors=[…, {receiver!r}]); or use a local embedder.",
+            f"An operator allows it: put_source(…, processors=[…, {receiver!r}]); or use a local embedder.",
             f"allowed: {', '.join(processors) or 'nobody'}",
         )
 

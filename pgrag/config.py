@@ -60,7 +60,6 @@ class Settings:
         cls,
         *,
         config: str | Path | None = None,
-        environ: Mapping[str, str] = os.environ,
         **given: str | bytes | Mapping[str, Any] | None,
     ) -> Self:
         """The settings; ``given`` are those of the caller, of which None means not given.
@@ -71,13 +70,12 @@ class Settings:
         for name in given:
             if name not in names:
                 _unknown(name, names, "the arguments")
-        stated = {name: environ.get(f"PGRAG_{name.upper()}") or None for name in names}
-        from_file = _read(config or environ.get("PGRAG_CONFIG") or None, names)
-        chosen = {
-            name: next((one for one in (given.get(name), stated[name], from_file.get(name)) if one is not None), None)
-            for name in names
-        }
-        return cls(**{name: _parsed(name, value) for name, value in chosen.items() if value is not None})
+        stated = {name: os.environ.get(f"PGRAG_{name.upper()}") or None for name in names}
+        from_file = _read(config or os.environ.get("PGRAG_CONFIG") or None, names)
+        chosen: dict[str, Any] = {}
+        for wins in (from_file, stated, given):
+            chosen |= {name: value for name, value in wins.items() if value is not None}
+        return cls(**{name: _parsed(name, value) for name, value in chosen.items()})
 
     def open_embedder(self) -> Embedder | None:
         """The embedder that is named, with its options; None where none is."""
@@ -111,7 +109,7 @@ def _read(config: str | Path | None, names: list[str]) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        _refuse(f"the settings file {path} cannot be read: {error.strerror}", "Check config and PGRAG_CONFIG.")
+        _refuse(f"the settings file {path} cannot be read: {error.strerror}", "Check PGRAG_CONFIG.")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # Its parser's words would quote the line.
         _refuse(f"the settings file {path} is not TOML", 'A line is written: name = "value".')
@@ -138,7 +136,7 @@ def _parsed(name: str, value: Any) -> Any:
             except ValueError:
                 value = b""
         if not isinstance(value, bytes) or not value:
-            _refuse(f"the setting {name} is not hexadecimal", "For example the output of: openssl rand -hex 32")
+            _refuse(f"the setting {name} is not hexadecimal", "For example: openssl rand -hex 32")
         return secret_bytes(value)
     if not isinstance(value, str):
         _refuse(f"the setting {name} is not text", f'Write it in quotes: {name} = "…".')

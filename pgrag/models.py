@@ -87,7 +87,7 @@ class SearchResult:
     status: str
     """``evidence`` or ``abstain``."""
     reason: str | None
-    """Of an abstention: ``nothing_visible``, ``stop_words_only``, ``nothing_matches``, ``below_threshold``."""
+    """Of an abstention: nothing_visible, stop_words_only, nothing_matches or below_threshold."""
     complete: bool
     complete_reason: str
     top_relevance: float | None
@@ -206,7 +206,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether each citation is evidence that the reader may see now; not whether the answer follows from it."""
+    """Whether each citation is evidence that the reader may see now; not whether the answer follows."""
 
     valid: bool
     findings: tuple[Finding, ...]

@@ -1,16 +1,16 @@
 """Setting up tenants, sources, spaces, people and groups from one YAML file, such as the handbook's.
 
-    tenants:
-      - tenant: halvorsen
-        name: Halvorsen Outdoor
-        sources:
-          - {source: handbook, trust: internal, processors: []}
-        groups: [staff, support]
-        users: [alice]
-        services: [helpdesk-bot]
-        memberships:
-          - {group: staff, members: [support]}
-          - {group: support, members: [alice, helpdesk-bot]}
+tenants:
+  - tenant: halvorsen
+    name: Halvorsen Outdoor
+    sources:
+      - {source: handbook, trust: internal, processors: []}
+    groups: [staff, support]
+    users: [alice]
+    services: [helpdesk-bot]
+    memberships:
+      - {group: staff, members: [support]}
+      - {group: support, members: [alice, helpdesk-bot]}
 """
 
 from __future__ import annotations

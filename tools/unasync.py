@@ -18,7 +18,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "pgrag"
 BY_HAND = ("__init__.py", "_flavour.py")
-HEADER = "# Generated from pgrag/_async/{name} by tools/unasync.py; do not edit.\n# ruff: noqa: I001\n# fmt: off\n"
+HEADER = """\
+# Generated from pgrag/_async/{name} by tools/unasync.py; do not edit.
+# ruff: noqa: I001
+# fmt: off
+"""
 
 _NAMES = {
     "AsyncConnection": "Connection",
@@ -85,9 +89,7 @@ def generated() -> dict[Path, str]:
 def stale() -> list[Path]:
     """Files in pgrag/_sync that are not what they would be generated as, or should not be there."""
     wanted = generated()
-    wrong = [
-        path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
+    wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text() != text]
     there = {path for path in (ROOT / "_sync").glob("*.py") if path.name not in BY_HAND}
     return wrong + sorted(there - wanted.keys())
 
@@ -95,7 +97,7 @@ def stale() -> list[Path]:
 def main() -> int:
     """Write, or check."""
     parser = argparse.ArgumentParser(description="Generate pgrag/_sync from pgrag/_async.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a file is stale")
+    parser.add_argument("--check", action="store_true", help="only exit with 1 where a file is stale")
     if parser.parse_args().check:
         for path in stale():
             print(f"{path.name} is stale: run python tools/unasync.py", file=sys.stderr)

@@ -127,7 +127,9 @@ async def _session(
             before = None
             if token is not None:
                 if inside:
-                    before = await session._value("principal", "select current_setting('pgrag.principal', true)")
+                    before = await session._value(
+                        "principal", "select current_setting('pgrag.principal', true)"
+                    )
                 await session._fetch("authenticate", None, "select pgrag.authenticate(%s)", (token,))
             yield session
             if driver.info.transaction_status == TransactionStatus.INERROR:
@@ -158,9 +160,7 @@ class AsyncReader(AsyncSession):
 
     _writes = False
 
-    def __init__(
-        self, connection: psycopg.AsyncConnection[Any], *, embedder: Embedder | None = None
-    ) -> None:
+    def __init__(self, connection: psycopg.AsyncConnection[Any], *, embedder: Embedder | None = None) -> None:
         super().__init__(connection)
         self.embedder = embedder
 
@@ -180,7 +180,7 @@ class AsyncReader(AsyncSession):
         mode: str | None = None,
         fusion: str = "convex",
         as_of: Moment | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        filter: Mapping[str, Any] | None = None,
         candidates: int = 100,
         threshold: float | None = None,
         embedding: Vector | None = None,
@@ -191,8 +191,8 @@ class AsyncReader(AsyncSession):
         ``mode`` is ``hybrid``, ``lexical`` or ``dense``; left out, it is ``hybrid`` where the session has an
         embedder or an ``embedding`` (with the name of its ``space``) is given, and ``lexical`` otherwise.
         ``fusion`` is ``convex`` or ``rrf``; ``candidates`` (k to 1000) bounds each lane; below ``threshold``
-        (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter`` narrows:
-        source, language, product, version, tags, date_from, date_to.
+        (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter``
+        narrows: source, language, product, version, tags, date_from, date_to.
 
         Raises InvalidInput (RG301 to RG304), and EmbeddingError (RG305) where the embedder's space is not
         the tenant's active one.
@@ -229,7 +229,7 @@ class AsyncReader(AsyncSession):
         mode: str | None = None,
         fusion: str = "convex",
         as_of: Moment | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        filter: Mapping[str, Any] | None = None,
         candidates: int = 100,
         threshold: float | None = None,
         embedding: Vector | None = None,
@@ -378,9 +378,7 @@ class _AsyncLifecycle(AsyncSession):
         return bool(await self._value("delete", "select pgrag.delete_document(%s, %s)", (document, source)))
 
     async def _documents(self, source: str | None) -> list[Document]:
-        return await self._fetch(
-            "documents", Document, "select * from pgrag.list_documents(%s)", (source,)
-        )
+        return await self._fetch("documents", Document, "select * from pgrag.list_documents(%s)", (source,))
 
     async def _revisions(self, document: str, source: str | None) -> list[Revision]:
         return await self._fetch(
@@ -391,9 +389,7 @@ class _AsyncLifecycle(AsyncSession):
 class AsyncWriter(_AsyncLifecycle):
     """A connector's session: documents of the one source that its token names."""
 
-    def __init__(
-        self, connection: psycopg.AsyncConnection[Any], *, embedder: Embedder | None = None
-    ) -> None:
+    def __init__(self, connection: psycopg.AsyncConnection[Any], *, embedder: Embedder | None = None) -> None:
         super().__init__(connection)
         self.embedder = embedder
 
@@ -564,7 +560,7 @@ class AsyncWriter(_AsyncLifecycle):
     async def rollback(
         self, document: str, revision: str | None = None, expected_active: str | None = None
     ) -> str:
-        """Put the revision that was active before, or a named earlier one, back in force; returns its name."""
+        """Put the revision before, or a named earlier one, back in force; returns its name."""
         return await self._rollback(document, revision, expected_active, None)
 
     async def delete(self, document: str) -> bool:
@@ -632,7 +628,7 @@ class AsyncWriter(_AsyncLifecycle):
                         raise EmbeddingError(
                             "the embedder's vectors have not the dimension of its space",
                             code="RG305",
-                            detail=f"shape {vectors.shape} for {len(texts)} texts; dimension {space.dimension}",
+                            detail=f"shape {vectors.shape}, not {(len(texts), space.dimension)}",
                             hint="Correct the embedder, or the space that it states.",
                         )
                 tokens = [tokenizer.count(text) for text in texts]

@@ -1,1 +1,1 @@
-"""Synchronous sessions, generated from ``pgrag/_async`` by ``tools/unasync.py``; only ``_flavour.py`` is not."""
+"""Synchronous sessions, generated from ``pgrag/_async`` by ``tools/unasync.py``; ``_flavour.py`` is not."""

@@ -32,7 +32,7 @@ def psycopg_connection(connection: Any) -> psycopg.Connection[Any]:
         raise InvalidInput(
             f"a session needs a connection of psycopg 3, not {type(driver or connection).__name__}",
             code="RG408",
-            hint="Pass pgrag.connect(dsn), or a SQLAlchemy Session or Connection of a postgresql+psycopg engine.",
+            hint="Pass pgrag.connect(dsn), or a SQLAlchemy Session or Connection (postgresql+psycopg).",
         )
     connection.exec_driver_sql("select 1")
     return driver

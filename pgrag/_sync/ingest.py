@@ -99,7 +99,9 @@ def _ingest_document(
     chunks = 0
     for one in revisions:
         # Readers belong to the document, not to a revision: they are set once, at the end.
-        done = w.ingest(replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, activate=False)
+        done = w.ingest(
+            replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, activate=False
+        )
         if done.faults:
             raise IngestError(
                 "the document did not pass verification",
@@ -116,7 +118,9 @@ def _ingest_document(
     new = {one.revision for one in before if one.state == "verified"}  # never in force
     now = dt.datetime.now(dt.UTC)
     begun = [
-        place for place, one in enumerate(revisions) if one.effective_from is None or one.effective_from <= now
+        place
+        for place, one in enumerate(revisions)
+        if one.effective_from is None or one.effective_from <= now
     ]
     last = begun[-1] if begun else len(revisions) - 1
     readers = revisions[last].readers

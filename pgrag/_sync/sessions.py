@@ -130,7 +130,9 @@ def _session(
             before = None
             if token is not None:
                 if inside:
-                    before = session._value("principal", "select current_setting('pgrag.principal', true)")
+                    before = session._value(
+                        "principal", "select current_setting('pgrag.principal', true)"
+                    )
                 session._fetch("authenticate", None, "select pgrag.authenticate(%s)", (token,))
             yield session
             if driver.info.transaction_status == TransactionStatus.INERROR:
@@ -161,9 +163,7 @@ class Reader(Session):
 
     _writes = False
 
-    def __init__(
-        self, connection: psycopg.Connection[Any], *, embedder: Embedder | None = None
-    ) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], *, embedder: Embedder | None = None) -> None:
         super().__init__(connection)
         self.embedder = embedder
 
@@ -183,7 +183,7 @@ class Reader(Session):
         mode: str | None = None,
         fusion: str = "convex",
         as_of: Moment | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        filter: Mapping[str, Any] | None = None,
         candidates: int = 100,
         threshold: float | None = None,
         embedding: Vector | None = None,
@@ -194,8 +194,8 @@ class Reader(Session):
         ``mode`` is ``hybrid``, ``lexical`` or ``dense``; left out, it is ``hybrid`` where the session has an
         embedder or an ``embedding`` (with the name of its ``space``) is given, and ``lexical`` otherwise.
         ``fusion`` is ``convex`` or ``rrf``; ``candidates`` (k to 1000) bounds each lane; below ``threshold``
-        (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter`` narrows:
-        source, language, product, version, tags, date_from, date_to.
+        (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter``
+        narrows: source, language, product, version, tags, date_from, date_to.
 
         Raises InvalidInput (RG301 to RG304), and EmbeddingError (RG305) where the embedder's space is not
         the tenant's active one.
@@ -232,7 +232,7 @@ class Reader(Session):
         mode: str | None = None,
         fusion: str = "convex",
         as_of: Moment | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        filter: Mapping[str, Any] | None = None,
         candidates: int = 100,
         threshold: float | None = None,
         embedding: Vector | None = None,
@@ -381,9 +381,7 @@ class _Lifecycle(Session):
         return bool(self._value("delete", "select pgrag.delete_document(%s, %s)", (document, source)))
 
     def _documents(self, source: str | None) -> list[Document]:
-        return self._fetch(
-            "documents", Document, "select * from pgrag.list_documents(%s)", (source,)
-        )
+        return self._fetch("documents", Document, "select * from pgrag.list_documents(%s)", (source,))
 
     def _revisions(self, document: str, source: str | None) -> list[Revision]:
         return self._fetch(
@@ -394,9 +392,7 @@ class _Lifecycle(Session):
 class Writer(_Lifecycle):
     """A connector's session: documents of the one source that its token names."""
 
-    def __init__(
-        self, connection: psycopg.Connection[Any], *, embedder: Embedder | None = None
-    ) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], *, embedder: Embedder | None = None) -> None:
         super().__init__(connection)
         self.embedder = embedder
 
@@ -567,7 +563,7 @@ class Writer(_Lifecycle):
     def rollback(
         self, document: str, revision: str | None = None, expected_active: str | None = None
     ) -> str:
-        """Put the revision that was active before, or a named earlier one, back in force; returns its name."""
+        """Put the revision before, or a named earlier one, back in force; returns its name."""
         return self._rollback(document, revision, expected_active, None)
 
     def delete(self, document: str) -> bool:
@@ -635,7 +631,7 @@ class Writer(_Lifecycle):
                         raise EmbeddingError(
                             "the embedder's vectors have not the dimension of its space",
                             code="RG305",
-                            detail=f"shape {vectors.shape} for {len(texts)} texts; dimension {space.dimension}",
+                            detail=f"shape {vectors.shape}, not {(len(texts), space.dimension)}",
                             hint="Correct the embedder, or the space that it states.",
                         )
                 tokens = [tokenizer.count(text) for text in texts]

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Annotated, Any
 
 import psycopg
@@ -24,13 +25,12 @@ from pgrag import tokens
 from pgrag.cli import _output
 from pgrag.config import Settings
 from pgrag.embedded import EmbeddedError
-from pgrag.embedders import load_embedder
 from pgrag.errors import InvalidInput, PgragError, from_database
-from pgrag.protocols import Embedder
 
 OK, FAILED, USAGE, ABSTAINED, INVALID_REPLY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 
-_PANEL = "Settings (also from the environment and pgrag.toml)"
+DEFAULT_NAME = "pgrag"
+_PANEL = "Settings (else from the environment, else from pgrag.toml)"
 
 
 def _setting(name: str, about: str) -> Any:
@@ -44,6 +44,9 @@ _SHARED: Mapping[str, Any] = {
     "tenant": _setting("tenant", "Tenant of a token that is minted \\[PGRAG_TENANT]."),
     "subject": _setting("subject", "Reader, connector or administrator of a token that is minted \\[PGRAG_SUBJECT]."),
     "source": _setting("source", "Source of the documents \\[PGRAG_SOURCE]."),
+    "kid": _setting("kid", "Name of the signing key \\[PGRAG_KID]."),
+    "issuer": _setting("issuer", "Issuer in tokens; pgrag if left out \\[PGRAG_ISSUER]."),
+    "audience": _setting("audience", "Audience of tokens; pgrag if left out \\[PGRAG_AUDIENCE]."),
     "embedder": _setting("embedder", "wordllama, sentence-transformers:… or http:… \\[PGRAG_EMBEDDER]."),
 }
 _CONFIG = Annotated[
@@ -74,7 +77,11 @@ class Run:
     def __init__(self, given: Mapping[str, str | None], as_json: bool) -> None:
         self.given = {name: value for name, value in given.items() if value is not None}
         self.as_json = as_json
-        self.settings = Settings.load(**self.given)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The command line's settings, else the environment's, else the file's."""
+        return Settings.load(**self.given)
 
     # -- Sessions ------------------------------------------------------------------------------------
 
@@ -87,32 +94,34 @@ class Run:
         return value
 
     def token(self, kind: str) -> str:
-        """The token given; or one for the tenant and subject given, if the signing key is at hand."""
+        """The token that is given; or a new one for the tenant and subject, if the signing key is at hand."""
+        # Who names a subject means that one, whatever token the environment has.
         minted = "token" not in self.given and self.given.keys() & {"tenant", "subject"}
         if self.settings.token is not None and not minted:
             return self.settings.token
-        return self.mint(kind, lifetime=dt.timedelta(minutes=15))
-
-    def mint(self, kind: str, lifetime: dt.timedelta) -> str:
-        """A token of the signing key for the tenant, subject and (of a writer) source of the settings."""
         if self.settings.signing_key is None:
-            raise Usage("no token is given, nor a key to sign one with", hint="--token or PGRAG_TOKEN; or PGRAG_SIGNING_KEY, PGRAG_KID, PGRAG_TENANT and PGRAG_SUBJECT")
+            raise Usage(
+                "no token is given, nor a key to sign one with",
+                hint="--token or PGRAG_TOKEN; or PGRAG_SIGNING_KEY, PGRAG_KID, --tenant and --subject",
+            )
+        return self.mint(kind)
+
+    def mint(self, kind: str, lifetime: dt.timedelta = dt.timedelta(minutes=15)) -> str:
+        """A token by the signing key, for the tenant, the subject and (of a writer) the source."""
+        key = self.settings.signing_key
+        if key is None:
+            raise Usage("no signing key is given", hint="PGRAG_SIGNING_KEY, or signing_key in pgrag.toml")
         return tokens.mint(
-            self.settings.signing_key,
+            key,
             kid=self.need("kid"),
-            issuer=self.need("issuer"),
-            audience=self.need("audience"),
+            issuer=self.settings.issuer or DEFAULT_NAME,
+            audience=self.settings.audience or DEFAULT_NAME,
             tenant=self.need("tenant"),
             subject=self.need("subject"),
             kind=kind,
             source=self.need("source") if kind == "writer" else None,
             lifetime=lifetime,
         )
-
-    def embedder(self) -> Embedder | None:
-        """The embedding model, if one is named."""
-        name = self.settings.embedder
-        return load_embedder(name) if name else None
 
     @contextmanager
     def connect(self) -> Iterator[psycopg.Connection[Any]]:

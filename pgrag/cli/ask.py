@@ -93,9 +93,9 @@ def _bad_filter(text: str) -> InvalidInput:
 
 
 @contextmanager
-def _asking(run: Run, mode: Mode | None) -> Iterator[Any]:
+def _asking(run: Run, mode: Mode | None) -> Iterator[pgrag.Reader]:
     token = run.token("reader")
-    embedder = None if mode is Mode.LEXICAL else run.embedder()
+    embedder = None if mode is Mode.LEXICAL else run.settings.open_embedder()
     with run.connect() as connection, pgrag.reader(connection, token, embedder=embedder) as session:
         yield session
 

@@ -11,7 +11,6 @@ import psycopg
 
 from tests.support import SECRET, Database
 
-ALL_ROLES = frozenset({"reader", "writer", "admin", "auditor", "operator", "keys", "browser"})
 DIAGNOSTICS = (
     "message_primary", "message_detail", "message_hint", "context", "internal_query", "schema_name", "table_name",
     "column_name", "datatype_name", "constraint_name",
@@ -154,10 +153,10 @@ class World:
             self.bobs_packet = database.packet(reader, "salary of carol")
             assert self.bobs_packet["excerpts"]
         self.parameters: dict[str, Any] = {
-            "a": self.ids["a"], "b": self.ids[self.tenant_b], "bob": self.bob, "group": self.group, "carol": self.carol,
+            "a_id": self.ids["a"], "b_id": self.ids[self.tenant_b], "bob_id": self.bob, "group": self.group, "carol": self.carol,
             "wiki": self.wiki, "pay": self.pay, "pay_text": self.pay_text, "tenant_b": self.tenant_b, "user_b": self.user_b,
             "group_b": self.group_b, "source_b": self.source_b, "document_b": self.document_b, "space_b": self.space_b,
-            "pay_wiki": self.pay_wiki, "chunk": self.chunks["a: text"], "bobs_packet": json.dumps(self.bobs_packet),
+            "pay_wiki": self.pay_wiki, "token": self.token("reader"), "chunk": self.chunks["a: text"], "bobs_packet": json.dumps(self.bobs_packet),
         }  # fmt: skip
 
     def secret(self, name: str, known_to: frozenset[str] = frozenset()) -> str:
@@ -182,11 +181,11 @@ class World:
             assert watch.run("select pgrag.authenticate(%(token)s)", {"token": token}) == "", watch.text
         return watch
 
-    def leaks(self, text: str, role: str = "reader", but: str = "") -> list[str]:
+    def leaks(self, text: str, role: str = "") -> list[str]:
         """The names of the secrets that stand in the text and are none of the role's business."""
-        text = text.lower()
+        text = " ".join(text.lower().split())  # a plan in the log is broken into lines anywhere
         return [
             name
             for name, secret in self.secrets.items()
-            if role not in secret.known_to and any(spelling in text and spelling not in but for spelling in secret.spellings)
+            if role not in secret.known_to and any(spelling in text for spelling in secret.spellings)
         ]

@@ -1,0 +1,5 @@
+"""``python -m pgrag``."""
+
+from pgrag.cli import main
+
+main()
