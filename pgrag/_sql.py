@@ -33,7 +33,8 @@ def build(*, stamp: bool = True) -> str:
     root = files("sql")
     lines = [
         f"-- pgrag {__version__}: installation. Built from sql/ by python -m pgrag._sql; do not edit.",
-        "-- As the owner of the database, a role with CREATEROLE, after a superuser's \"create extension vector\":",
+        "-- As the owner of the database, a role with CREATEROLE, "
+        'after a superuser\'s "create extension vector":',
         f"--   psql -X -1 -v ON_ERROR_STOP=1 -f pgrag--{__version__}.sql",
         "",
     ]
@@ -55,7 +56,7 @@ def install_script() -> str:
 
 
 def uninstall_script() -> str:
-    """The script that takes pgrag out of one database, and out of the cluster when no other database has it."""
+    """The script that takes pgrag out of one database, and out of the cluster if no other has it."""
     return (files("sql") / "uninstall.sql").read_text(encoding="utf-8")
 
 

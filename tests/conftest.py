@@ -35,8 +35,15 @@ def server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         from pgrag import embedded
 
         bindir = os.environ.get("PGRAG_TEST_BINDIR")
-        fast = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
-        with embedded.start(tmp_path_factory.mktemp("server") / "data", bindir=bindir, settings=fast) as server:
+        fast = {
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "max_connections": "200",
+        }
+        with embedded.start(
+            tmp_path_factory.mktemp("server") / "data", bindir=bindir, settings=fast
+        ) as server:
             yield server.superuser_dsn
 
 
@@ -51,7 +58,9 @@ def install(dsn: str, script: str | None = None) -> None:
 def create_installer(superuser: psycopg.Connection, name: str = "pgrag_test_installer") -> None:
     """The least role that can install: CREATEROLE, and owner of the database that it is given."""
     if not superuser.execute("select 1 from pg_roles where rolname = %s", (name,)).fetchone():
-        superuser.execute(sql.SQL("create role {} login createrole password {}").format(sql.Identifier(name), PASSWORD))
+        superuser.execute(
+            sql.SQL("create role {} login createrole password {}").format(sql.Identifier(name), PASSWORD)
+        )
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +69,11 @@ def template(server_dsn: str) -> str:
     with psycopg.connect(server_dsn, autocommit=True) as superuser:
         create_installer(superuser)
         superuser.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(TEMPLATE)))
-        superuser.execute(sql.SQL("create database {} owner pgrag_test_installer encoding utf8 template template0").format(sql.Identifier(TEMPLATE)))
+        superuser.execute(
+            sql.SQL("create database {} owner pgrag_test_installer encoding utf8 template template0").format(
+                sql.Identifier(TEMPLATE)
+            )
+        )
     database = Database(server_dsn, TEMPLATE)
     with database.superuser() as superuser:
         superuser.execute("create extension vector")
@@ -68,7 +81,9 @@ def template(server_dsn: str) -> str:
     with database.superuser() as superuser:
         for role in ROLES:
             login, granted = sql.Identifier(f"app_{role}"), sql.Identifier(f"pgrag_{role}")
-            if not superuser.execute("select 1 from pg_roles where rolname = %s", (f"app_{role}",)).fetchone():
+            if not superuser.execute(
+                "select 1 from pg_roles where rolname = %s", (f"app_{role}",)
+            ).fetchone():
                 superuser.execute(sql.SQL("create role {} login password {}").format(login, PASSWORD))
             else:
                 superuser.execute(sql.SQL("alter role {} password {}").format(login, PASSWORD))
@@ -86,9 +101,15 @@ def new_database(server_dsn: str, template: str) -> Iterator[Callable[[], Databa
     def make() -> Database:
         name = f"pgrag_test_{os.getpid()}_{next(_numbers)}"
         with psycopg.connect(server_dsn, autocommit=True) as superuser:
-            superuser.execute(sql.SQL("create database {} template {} owner pgrag_test_installer").format(sql.Identifier(name), sql.Identifier(template)))
+            superuser.execute(
+                sql.SQL("create database {} template {} owner pgrag_test_installer").format(
+                    sql.Identifier(name), sql.Identifier(template)
+                )
+            )
             # A copy has the template's objects, but not the privileges on the database itself.
-            superuser.execute(sql.SQL("revoke temporary on database {} from public").format(sql.Identifier(name)))
+            superuser.execute(
+                sql.SQL("revoke temporary on database {} from public").format(sql.Identifier(name))
+            )
         names.append(name)
         return Database(server_dsn, name)
 
@@ -113,7 +134,11 @@ def module_database(new_database: Callable[[], Database]) -> Database:
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The shared collections, from PGRAG_DATA or the folder beside the checkout; the test skips where there are none."""
-    root = Path(os.environ.get("PGRAG_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    shared = Path(__file__).resolve().parents[2] / "shared"
+    root = Path(os.environ.get("PGRAG_DATA") or shared / "data")
     if not root.is_dir():
+        # A gate that has the folder and not the data would pass by not looking.
+        if os.environ.get("CI") and shared.is_dir():
+            pytest.fail("../shared is here, and its collections are not")
         pytest.skip("the shared collections are not here; set PGRAG_DATA to their folder")
     return root

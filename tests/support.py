@@ -1,9 +1,9 @@
 """A pgrag database for a test, and the people who use it.
 
-    with database.reader("a", "alice") as connection:      # authenticated, in a transaction, rolled back
-        database.search(connection, "refund window")
-    with database.writer("a", "handbook") as connection:   # committed
-        database.put_document(connection, "refund.md", "Thirty days.", readers=["everyone"])
+with database.reader("a", "alice") as connection:      # authenticated, in a transaction, rolled back
+    database.search(connection, "refund window")
+with database.writer("a", "handbook") as connection:   # committed
+    database.put_document(connection, "refund.md", "Thirty days.", readers=["everyone"])
 """
 
 from __future__ import annotations
@@ -47,9 +47,26 @@ class Database:
         with psycopg.connect(self.dsn(f"app_{role}")) as connection:
             yield connection
 
-    def token(self, tenant: str, subject: str, kind: str = "reader", *, secret: bytes = SECRET, kid: str = KID, **claims: Any) -> str:
+    def token(
+        self,
+        tenant: str,
+        subject: str,
+        kind: str = "reader",
+        *,
+        secret: bytes = SECRET,
+        kid: str = KID,
+        **claims: Any,
+    ) -> str:
         now = int(time.time())
-        payload = {"iss": ISSUER, "aud": AUDIENCE, "sub": subject, "tenant": tenant, "kind": kind, "exp": now + 3600, "nbf": now - 60}
+        payload = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": subject,
+            "tenant": tenant,
+            "kind": kind,
+            "exp": now + 3600,
+            "nbf": now - 60,
+        }
         payload |= claims
         payload = {key: value for key, value in payload.items() if value is not None}
         return jwt.encode(payload, secret, algorithm="HS256", headers={"kid": kid})
@@ -67,7 +84,9 @@ class Database:
 
     @contextmanager
     def writer(self, tenant: str, source: str) -> Iterator[psycopg.Connection[Any]]:
-        with self._authenticated("writer", self.token(tenant, "connector", "writer", source=source)) as connection:
+        with self._authenticated(
+            "writer", self.token(tenant, "connector", "writer", source=source)
+        ) as connection:
             yield connection
 
     @contextmanager
@@ -77,16 +96,23 @@ class Database:
 
     # What tests say again and again.
 
-    def put_tenant(self, tenant: str, sources: Sequence[str] = ("handbook",), space: tuple[str, int] | None = ("toy", 3)) -> None:
+    def put_tenant(
+        self, tenant: str, sources: Sequence[str] = ("handbook",), space: tuple[str, int] | None = ("toy", 3)
+    ) -> None:
         """A tenant with sources, and with an embedding space (name, dimension) unless that is None."""
         with self.role("operator") as connection:
             connection.execute("select pgrag.put_tenant(%s)", (tenant,))
             for source in sources:
                 connection.execute("select pgrag.put_source(%s, %s)", (tenant, source))
             if space:
-                connection.execute("select pgrag.put_space(%s, %s, 'toy-model', '1', %s, p_normalisation => 'none')", (tenant, *space))
+                connection.execute(
+                    "select pgrag.put_space(%s, %s, 'toy-model', '1', %s, p_normalisation => 'none')",
+                    (tenant, *space),
+                )
 
-    def put_principals(self, tenant: str, users: Sequence[str] = (), groups: dict[str, Sequence[str]] | None = None) -> None:
+    def put_principals(
+        self, tenant: str, users: Sequence[str] = (), groups: dict[str, Sequence[str]] | None = None
+    ) -> None:
         """Users, and groups with their members (users or groups, in any order)."""
         groups = groups or {}
         with self.admin(tenant) as connection:
@@ -115,21 +141,42 @@ class Database:
         texts = [body] if isinstance(body, str) else list(body)
         if vectors is not None:
             space = space or "toy"
-        arguments = {"p_document": document, "p_body": "".join(texts), "p_revision": revision, "p_space": space}
+        arguments = {
+            "p_document": document,
+            "p_body": "".join(texts),
+            "p_revision": revision,
+            "p_space": space,
+        }
         arguments |= {f"p_{name}": value for name, value in metadata.items()}
-        named = sql.SQL(", ").join(sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in arguments)
-        name = connection.execute(sql.SQL("select revision from pgrag.stage_revision({})").format(named), arguments).fetchone()[0]
+        named = sql.SQL(", ").join(
+            sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in arguments
+        )
+        name = connection.execute(
+            sql.SQL("select revision from pgrag.stage_revision({})").format(named), arguments
+        ).fetchone()[0]
         starts = [sum(map(len, texts[:n])) for n in range(len(texts))]
         ends = [start + len(text) for start, text in zip(starts, texts, strict=True)]
-        embeddings = None if vectors is None else ["[" + ",".join(map(repr, vector)) + "]" for vector in vectors]
+        embeddings = (
+            None if vectors is None else ["[" + ",".join(map(repr, vector)) + "]" for vector in vectors]
+        )
         for first in range(0, len(texts), 2000):
             batch = slice(first, first + 2000)
             connection.execute(
                 "select pgrag.add_chunks(%s, %s, %s, %s, %s, %s, %s, p_embeddings => %s::public.vector[])",
-                (document, name, first + 1, texts[batch], starts[batch], ends[batch], [len(t.split()) for t in texts[batch]],
-                 embeddings and embeddings[batch]),
+                (
+                    document,
+                    name,
+                    first + 1,
+                    texts[batch],
+                    starts[batch],
+                    ends[batch],
+                    [len(t.split()) for t in texts[batch]],
+                    embeddings and embeddings[batch],
+                ),
             )
-        state, _, faults = connection.execute("select * from pgrag.verify_revision(%s, %s, %s)", (document, name, len(texts))).fetchone()
+        state, _, faults = connection.execute(
+            "select * from pgrag.verify_revision(%s, %s, %s)", (document, name, len(texts))
+        ).fetchone()
         assert state == "verified", faults
         if readers is not None:
             connection.execute("select pgrag.set_access(%s, %s)", (document, list(readers)))
@@ -137,15 +184,21 @@ class Database:
             connection.execute("select pgrag.activate(%s, %s)", (document, name))
         return name
 
-    def search(self, connection: psycopg.Connection[Any], question: str, mode: str = "lexical", **request: Any) -> dict[str, Any]:
+    def search(
+        self, connection: psycopg.Connection[Any], question: str, mode: str = "lexical", **request: Any
+    ) -> dict[str, Any]:
         """pgrag.search_json."""
         request = {"question": question, "mode": mode} | request
         return connection.execute("select pgrag.search_json(%s)", (json.dumps(request),)).fetchone()[0]
 
-    def packet(self, connection: psycopg.Connection[Any], question: str, mode: str = "lexical", **request: Any) -> dict[str, Any]:
+    def packet(
+        self, connection: psycopg.Connection[Any], question: str, mode: str = "lexical", **request: Any
+    ) -> dict[str, Any]:
         """pgrag.packet_json."""
         request = {"question": question, "mode": mode} | request
         return connection.execute("select pgrag.packet_json(%s)", (json.dumps(request),)).fetchone()[0]
 
     def validate(self, connection: psycopg.Connection[Any], packet: Any, reply: Any) -> dict[str, Any]:
-        return connection.execute("select pgrag.validate_reply(%s, %s)", (json.dumps(packet), json.dumps(reply))).fetchone()[0]
+        return connection.execute(
+            "select pgrag.validate_reply(%s, %s)", (json.dumps(packet), json.dumps(reply))
+        ).fetchone()[0]

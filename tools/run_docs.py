@@ -23,7 +23,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(sql|python|console)([^\n]*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```(sql|python|console)([^\n]*)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,29 @@ class World:
 
 def run_block(language: str, words: dict[str, str], code: str, world: World) -> str:
     """What the block prints, standard error included."""
-    role = words.get("role") or next((word for word in words if word in ("reader", "writer", "admin", "browser")), "reader")
-    environment = os.environ | {"PGRAG_DSN": world.dsn(role), "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    role = words.get("role") or next(
+        (word for word in words if word in ("reader", "writer", "admin", "browser")), "reader"
+    )
+    environment = os.environ | {
+        "PGRAG_DSN": world.dsn(role),
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
     environment["PATH"] = f"{Path(sys.executable).parent}:{world.bindir}:{environment['PATH']}"
     if who := words.get("browser", words.get(role)):
         environment["PGRAG_TOKEN"] = world.token("reader" if role == "browser" else role, who)
     if language == "sql":
-        command = [str(world.bindir / "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-P", "footer=off", environment["PGRAG_DSN"]]
+        command = [
+            str(world.bindir / "psql"),
+            "-X",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-P",
+            "footer=off",
+            environment["PGRAG_DSN"],
+        ]
         command[1:1] = ["-v", f"token={environment.get('PGRAG_TOKEN', '')}"]
         code = "\\set QUIET on\n" + code
     elif language == "python":
@@ -51,7 +69,16 @@ def run_block(language: str, words: dict[str, str], code: str, world: World) -> 
     else:
         command = ["bash", "-eu", "-o", "pipefail"]
         code = "\n".join(line.removeprefix("$ ") for line in code.splitlines())
-    done = subprocess.run(command, input=code, env=environment, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    done = subprocess.run(
+        command,
+        input=code,
+        env=environment,
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=300,
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{language} block failed with {done.returncode}:\n{code}\n{done.stdout}")
     return done.stdout

@@ -41,15 +41,19 @@ def convert(source: str) -> str:
     out: list[str] = []
     row, column = 1, 0
     drop_space = False
+    inside = 0  # of f-strings, which are one token in Python 3.11 and many from 3.12 on: left alone in both
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in (tokenize.NAME, tokenize.STRING):
+        kind = tokenize.tok_name[token.type]
+        inside += kind.endswith("STRING_START") - kind.endswith("STRING_END")
+        is_text = kind == "STRING" and not re.match("[a-zA-Z]*[fF]", token.string)
+        if inside or not (is_text or kind == "NAME"):
             continue  # copied as it stands, with the space around it
         between = _between(lines, (row, column), token.start)
         out.append(between.lstrip(" ") if drop_space else between)
         row, column = token.end
         drop_space = token.string in ("async", "await")
         if not drop_space:
-            out.append(_name(token.string) if token.type == tokenize.NAME else _text(token.string))
+            out.append(_text(token.string) if is_text else _name(token.string))
     out.append(_between(lines, (row, column), (len(lines) + 1, 0)))
     return "".join(out)
 

@@ -8,6 +8,9 @@ from io import TextIOWrapper
 from pgrag.cli import ask, demo, ingest, init, lifecycle, sql, status, token  # noqa: F401  # they register
 from pgrag.cli._run import app
 
+_ORDER = ("demo", "init", "status", "token", "sql", "ingest", "activate", "rollback", "revoke")
+app.registered_commands.sort(key=lambda one: _ORDER.index(one.name) if one.name in _ORDER else len(_ORDER))
+
 
 def main() -> None:
     """Run the command line and exit with its code."""

@@ -21,15 +21,16 @@ from psycopg import sql
 
 import pgrag
 from pgrag import _sql, tokens
+from pgrag.cli._run import DEFAULT_NAME
 from pgrag.cli.init import add_key, borrowed, install
 from pgrag.config import Settings
 from pgrag.embedded import EmbeddedServer
 from pgrag.errors import PgragError
-from pgrag.ingest import StructureChunker, WordTokenizer
+from pgrag.ingest import StructureChunker, WordTokenizer, walk_documents
 from pgrag.ingest.pipeline import IngestReport, Progress, ingest_folder
 from pgrag.models import Packet, Verdict
 from pgrag.protocols import Embedder
-from pgrag.setup import CorpusTenant, apply_corpus
+from pgrag.setup import CorpusTenant, apply_corpus, load_corpus
 
 DATABASE = "handbook"
 _OWNER = "demo_owner"
@@ -57,15 +58,25 @@ class Handbook:
 
     def token(self, tenant: str, subject: str, kind: str = "reader", source: str | None = None) -> str:
         """A token of 15 minutes."""
-        names = {"kid": self.kid, "issuer": "pgrag", "audience": "pgrag"}
-        return tokens.mint(self.key, **names, tenant=tenant, subject=subject, kind=kind, source=source)
+        return tokens.mint(
+            self.key,
+            kid=self.kid,
+            issuer=DEFAULT_NAME,
+            audience=DEFAULT_NAME,
+            tenant=tenant,
+            subject=subject,
+            kind=kind,
+            source=source,
+        )
 
     def ask(self, tenant: str, reader: str, question: str, *, as_of: str | None = None, k: int = 4) -> Packet:
         """A packet for a reader, by the role that can only ask."""
         with self._reading(tenant, reader) as session:
             return session.packet(question, as_of=as_of, k=k)
 
-    def judge(self, tenant: str, reader: str, packet: dict[str, Any], reply: dict[str, Any]) -> Verdict | PgragError:
+    def judge(
+        self, tenant: str, reader: str, packet: dict[str, Any], reply: dict[str, Any]
+    ) -> Verdict | PgragError:
         """The verdict on a reply, or the error if the packet is not this reader's."""
         try:
             with self._reading(tenant, reader) as session:
@@ -75,12 +86,15 @@ class Handbook:
 
     @contextmanager
     def _reading(self, tenant: str, reader: str) -> Iterator[pgrag.Reader]:
-        with pgrag.connect(self.dsn("demo_reader")) as connection:
-            with pgrag.reader(connection, self.token(tenant, reader), embedder=self.embedder) as session:
-                yield session
+        token = self.token(tenant, reader)
+        with (
+            pgrag.connect(self.dsn("demo_reader")) as connection,
+            pgrag.reader(connection, token, embedder=self.embedder) as session,
+        ):
+            yield session
 
 
-# -- Setting up: each step finds what an earlier run has done -----------------------------------------------
+# -- Setting up: each step finds what an earlier run has done -------------------------------------------
 
 
 @contextmanager
@@ -96,12 +110,16 @@ def create_database(server: EmbeddedServer, superuser: psycopg.Connection[Any]) 
     users = (_OWNER, *_LOGINS)
     passwords = {user: secrets.token_hex(16) for user in users}
     for user, password in passwords.items():
-        known = superuser.execute("select from pg_roles where rolname = %s", (user,)).fetchone()
+        known = superuser.execute("select 1 from pg_roles where rolname = %s", (user,)).fetchone()
         verb = sql.SQL("alter role" if known else "create role")
         options = sql.SQL("login createrole" if user == _OWNER else "login")
-        superuser.execute(sql.SQL("{} {} {} password {}").format(verb, sql.Identifier(user), options, password))
-    write_private(_pgpass(server), "".join(f"*:*:*:{user}:{password}\n" for user, password in passwords.items()))
-    if not superuser.execute("select from pg_database where datname = %s", (DATABASE,)).fetchone():
+        superuser.execute(
+            sql.SQL("{} {} {} password {}").format(verb, sql.Identifier(user), options, password)
+        )
+    write_private(
+        _pgpass(server), "".join(f"*:*:*:{user}:{password}\n" for user, password in passwords.items())
+    )
+    if not superuser.execute("select 1 from pg_database where datname = %s", (DATABASE,)).fetchone():
         name, owner = sql.Identifier(DATABASE), sql.Identifier(_OWNER)
         superuser.execute(sql.SQL("create database {} owner {}").format(name, owner))
     with psycopg.connect(server.dsn(DATABASE), autocommit=True) as inside:
@@ -120,12 +138,18 @@ def install_as_owner(server: EmbeddedServer) -> tuple[bytes, str]:
         with borrowed(connection, "pgrag_keys"), pgrag.keys(connection) as keys:
             valid = {one.kid for one in keys.list() if one.retired_at is None}
         if before is not None and before[1] in valid:
-            return before
-        kid = f"{_KID}-{secrets.token_hex(4)}"
-        key = add_key(connection, kid, Settings())
-    assert key is not None  # the name is new
+            key, kid = before
+        else:
+            kid = f"{_KID}-{secrets.token_hex(4)}"
+            key = _new_key(connection, kid)
     write_private(config_file(server), _config(server, key, kid))
     return key, kid
+
+
+def _new_key(connection: psycopg.Connection[Any], kid: str) -> bytes:
+    key = add_key(connection, kid, Settings())
+    assert key is not None  # nobody else has the name
+    return key
 
 
 def put_people(handbook: Handbook) -> tuple[CorpusTenant, ...]:
@@ -139,13 +163,22 @@ def put_people(handbook: Handbook) -> tuple[CorpusTenant, ...]:
         )
 
 
-def put_pages(handbook: Handbook, tenant: str, source: str, progress: Callable[[Progress], None]) -> IngestReport:
+def sources() -> dict[tuple[str, str], int]:
+    """How many documents each source of each tenant has."""
+    corpus = load_corpus(_sql.files("handbook") / "corpus.yaml")
+    names = [(one.tenant, source.source) for one in corpus for source in one.sources]
+    return {name: len({page.key for page in walk_documents(_folder(*name))[0]}) for name in names}
+
+
+def put_pages(
+    handbook: Handbook, tenant: str, source: str, progress: Callable[[Progress], None]
+) -> IngestReport:
     """The pages of one source, by a connector that can write nowhere else."""
     with pgrag.connect(handbook.dsn("demo_connector")) as connection:
         return ingest_folder(
             connection,
             lambda: handbook.token(tenant, "demo", "writer", source),
-            _sql.files("handbook") / tenant / source,
+            _folder(tenant, source),
             embedder=handbook.embedder,
             chunker=StructureChunker(),
             tokenizer=WordTokenizer(),
@@ -153,7 +186,11 @@ def put_pages(handbook: Handbook, tenant: str, source: str, progress: Callable[[
         )
 
 
-# -- Its files ------------------------------------------------------------------------------------------------
+def _folder(tenant: str, source: str) -> Path:
+    return _sql.files("handbook") / tenant / source
+
+
+# -- Its files ------------------------------------------------------------------------------------------
 
 
 def config_file(server: EmbeddedServer) -> Path:

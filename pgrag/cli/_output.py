@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,17 +24,30 @@ from rich.text import Text
 _WIDEST = 110
 # Control characters steer a terminal; the marks after them reorder what a person reads; a lone surrogate
 # cannot be written at all.
-_UNSAFE = dict.fromkeys(
-    [*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F]
-    + [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)],
-    "\N{REPLACEMENT CHARACTER}",
-)
+_STEERING = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F))
+_REORDERING = ((0x061C, 0x061C), (0x200E, 0x200F), (0x202A, 0x202E), (0x2066, 0x2069))
+_SURROGATES = ((0xD800, 0xDFFF),)
+_UNSAFE = {
+    character: "\N{REPLACEMENT CHARACTER}"
+    for first, last in (*_STEERING, *_REORDERING, *_SURROGATES)
+    for character in range(first, last + 1)
+}
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does; where it is not for a terminal, without the spaces that fill up each line."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE))
+        self.file.flush()
+
     def on_broken_pipe(self) -> None:
         """Let the command end as it does for any interruption; rich would leave with 1 from here."""
-        raise  # noqa: PLE0704  # rich calls this while it handles the BrokenPipeError
+        raise  # rich calls this while it handles the BrokenPipeError
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -46,7 +60,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def safe(text: object) -> str:
     """The text with everything that could steer a terminal replaced; tabs and line ends stay."""
-    return str(text).replace("\r\n", "\n").replace("\r", "\n").translate(_UNSAFE)
+    return str(text).replace("\r\n", "\n").translate(_UNSAFE)
 
 
 def line(*parts: str | tuple[object, str]) -> Text:

@@ -18,10 +18,10 @@ from typing import Annotated, Any
 
 import psycopg
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 import pgrag
-from pgrag import tokens
+from pgrag import __version__, tokens
 from pgrag.cli import _output
 from pgrag.config import Settings
 from pgrag.embedded import EmbeddedError
@@ -40,9 +40,13 @@ def _setting(name: str, about: str) -> Any:
 
 _SHARED: Mapping[str, Any] = {
     "dsn": _setting("dsn", "The database, as a libpq connection string or URL \\[PGRAG_DSN]."),
-    "token": _setting("token", "Who is asking. Left out, one is minted with the signing key \\[PGRAG_TOKEN]."),
+    "token": _setting(
+        "token", "Who is asking. Left out, one is minted with the signing key \\[PGRAG_TOKEN]."
+    ),
     "tenant": _setting("tenant", "Tenant of a token that is minted \\[PGRAG_TENANT]."),
-    "subject": _setting("subject", "Reader, connector or administrator of a token that is minted \\[PGRAG_SUBJECT]."),
+    "subject": _setting(
+        "subject", "Reader, connector or administrator of a token that is minted \\[PGRAG_SUBJECT]."
+    ),
     "source": _setting("source", "Source of the documents \\[PGRAG_SOURCE]."),
     "kid": _setting("kid", "Name of the signing key \\[PGRAG_KID]."),
     "issuer": _setting("issuer", "Issuer in tokens; pgrag if left out \\[PGRAG_ISSUER]."),
@@ -51,12 +55,17 @@ _SHARED: Mapping[str, Any] = {
 }
 _CONFIG = Annotated[
     str | None,
-    typer.Option("--config", help="File with settings \\[PGRAG_CONFIG, else ./pgrag.toml].", show_default=False, rich_help_panel=_PANEL),
+    typer.Option(
+        "--config",
+        help="File with settings \\[PGRAG_CONFIG, else ./pgrag.toml].",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
 ]
 _JSON = Annotated[bool, typer.Option("--json", help="One JSON document on standard output and nothing else.")]
 
 READER = ("dsn", "token", "tenant", "subject", "embedder")
-WRITER = ("dsn", "token", "tenant", "source")
+WRITER = ("dsn", "token", "tenant", "subject", "source")
 
 app = typer.Typer(
     name="pgrag",
@@ -64,7 +73,22 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a traceback with local variables would show tokens
     rich_markup_mode="rich",
+    epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no evidence (search, packet), "
+    "4 a reply that is not valid (validate), 130 interrupted. With --json, errors are JSON too.",
 )
+
+
+@app.callback(invoke_without_command=True)
+def _about(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """PostgreSQL decides what a language model gets to see: evidence for who is asking, and nothing else.
+
+    Start with: pgrag demo
+    """
+    if version:
+        print(f"pgrag {__version__}")
+        raise typer.Exit
 
 
 class Usage(PgragError):
@@ -83,14 +107,17 @@ class Run:
         """The command line's settings, else the environment's, else the file's."""
         return Settings.load(**self.given)
 
-    # -- Sessions ------------------------------------------------------------------------------------
+    # -- Sessions ---------------------------------------------------------------------------------------
 
     def need(self, name: str) -> str:
         """A setting, which the command cannot do without."""
         value: str | None = getattr(self.settings, name)
         if value is None:
             option = f"--{name} or " if name in _SHARED else ""
-            raise Usage(f"no {name.replace('_', ' ')} is given", hint=f"{option}PGRAG_{name.upper()}, or {name} in pgrag.toml")
+            raise Usage(
+                f"no {name.replace('_', ' ')} is given",
+                hint=f"{option}PGRAG_{name.upper()}, or {name} in pgrag.toml",
+            )
         return value
 
     def token(self, kind: str) -> str:
@@ -130,11 +157,13 @@ class Run:
             connection = pgrag.connect(self.need("dsn"))
         except psycopg.ProgrammingError:
             # libpq quotes what it cannot parse, and that may be a password.
-            raise Usage("the dsn is not a connection string", hint="for example postgresql://user@host/database") from None
+            raise Usage(
+                "the dsn is not a connection string", hint="for example postgresql://user@host/database"
+            ) from None
         with connection:
             yield connection
 
-    # -- Output --------------------------------------------------------------------------------------
+    # -- Output -----------------------------------------------------------------------------------------
 
     def show(self, document: Any, people: Callable[[Console], None]) -> None:
         """The result: as JSON, or as ``people`` is told to print it."""
@@ -144,7 +173,9 @@ class Run:
             people(_output.console())
 
 
-def command(name: str, *shared: str, panel: str) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+def command(
+    name: str, *shared: str, panel: str
+) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Make a function a command: ``function(run, **arguments)``, which returns an exit code or None for 0.
 
     The settings named by ``shared``, ``--config`` and ``--json`` are added to its options.
@@ -160,7 +191,9 @@ def command(name: str, *shared: str, panel: str) -> Callable[[Callable[..., int 
             raise typer.Exit(_outcome(lambda: function(Run(given, as_json), **arguments), as_json))
 
         added = [_keyword(key, annotation) for key, annotation in options.items()]
-        entry_signature = inspect.Signature([*(p.replace(kind=p.KEYWORD_ONLY) for p in own), *added, _keyword("as_json", _JSON, False)])
+        entry_signature = inspect.Signature(
+            [*(p.replace(kind=p.KEYWORD_ONLY) for p in own), *added, _keyword("as_json", _JSON, False)]
+        )
         entry.__signature__ = entry_signature  # type: ignore[attr-defined]  # what typer reads
         entry.__annotations__ = {p.name: p.annotation for p in entry_signature.parameters.values()}
         entry.__doc__ = function.__doc__
@@ -190,7 +223,9 @@ def _outcome(run: Callable[[], int | None], as_json: bool) -> int:
     except psycopg.Error as error:
         known = from_database(error)
         if known is None:
-            _output.write_error(_fact(error), code=error.sqlstate or "", hint=_next_step(error), as_json=as_json)
+            _output.write_error(
+                _fact(error), code=error.sqlstate or "", hint=_next_step(error), as_json=as_json
+            )
         else:
             _write_known(known, as_json)
     except EmbeddedError as error:
@@ -226,17 +261,15 @@ def _next_step(error: psycopg.Error) -> str:
     return error.diag.message_hint or ""
 
 
-# -- Arguments --------------------------------------------------------------------------------------------
+# -- Arguments ------------------------------------------------------------------------------------------
 
 
-def whole_number(what: str, text: str | None, code: str) -> int | None:
-    """The number that a text is; its bounds are the session's to check.
+def whole_number(what: str, text: str, code: str) -> int:
+    """The number that a text is; its bounds are for the session to check.
 
     Raises InvalidInput for "1.5", "true", "2x" or "".
     """
-    if text is None:
-        return None
     if not re.fullmatch(r"-?[0-9]{1,9}", text, re.ASCII):
-        raise InvalidInput(f"{what} must be a whole number, not {text[:40]!r}", code=code, hint="For example 5.")
+        fact = f"{what} must be a whole number, not {text[:40]!r}"
+        raise InvalidInput(fact, code=code, hint="Write it without a fraction, for example 5.")
     return int(text)
-

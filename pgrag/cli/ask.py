@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 import pgrag
 from pgrag.cli import _run
@@ -47,21 +49,24 @@ class Unit(StrEnum):
 
 
 Question = Annotated[str, typer.Argument(help="The question, as a person would ask it.")]
-K = Annotated[str | None, typer.Option("--k", "-k", help="How many passages at most, 1 to 100.", metavar="N")]
+K = Annotated[str, typer.Option("--k", "-k", help="How many passages at most, 1 to 100.", metavar="N")]
 OfMode = Annotated[
     Mode | None, typer.Option(help="Left out: hybrid with an embedder, lexical without.", show_default=False)
 ]
-OfFusion = Annotated[Fusion, typer.Option(help="How hybrid ranks: a weighted sum of scores, or reciprocal ranks.")]
+OfFusion = Annotated[
+    Fusion, typer.Option(help="How hybrid ranks: a weighted sum of scores, or reciprocal ranks.")
+]
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", help="The rules of that day: 2024-03-01 or 2024-03-01T12:00:00Z.", metavar="TIME"),
+    typer.Option(
+        "--as-of", help="The rules of that day: 2024-03-01 or 2024-03-01T12:00:00Z.", metavar="TIME"
+    ),
 ]
 Filter = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
-        help="source, language, product, version, tags, date_from or date_to, as key=value (again for another "
-        "value or key), or one JSON object. A filter narrows; it never widens.",
+        help="By source, language, product, version, tags, date_from, date_to; several, or one JSON object.",
         metavar="KEY=VALUE",
     ),
 ]
@@ -89,7 +94,9 @@ def parse_filter(given: list[str] | None) -> dict[str, Any] | None:
 
 def _bad_filter(text: str) -> InvalidInput:
     fact = f"the filter {text[:60]!r} is neither key=value nor one JSON object"
-    return InvalidInput(fact, code="RG304", hint="""For example --filter tags=refunds, or '{"tags": ["refunds"]}'.""")
+    return InvalidInput(
+        fact, code="RG304", hint="""For example --filter tags=refunds, or '{"tags": ["refunds"]}'."""
+    )
 
 
 @contextmanager
@@ -104,7 +111,7 @@ def _asking(run: Run, mode: Mode | None) -> Iterator[pgrag.Reader]:
 def search(
     run: Run,
     question: Question,
-    k: K = None,
+    k: K = "10",
     mode: OfMode = None,
     fusion: OfFusion = Fusion.CONVEX,
     as_of: AsOf = None,
@@ -114,16 +121,16 @@ def search(
 
     Exit code 3 where there is no evidence.
 
-    pgrag search "How long is the refund window?" -k 3
+    $ pgrag search "How long is the refund window?" -k 3
 
-    pgrag search "hotel limit" --as-of 2024-03-01 --filter source=handbook --json
+    $ pgrag search "hotel limit" --as-of 2024-03-01 --filter source=handbook --json
     """
     number = _run.whole_number("k", k, "RG302")
     narrowed = parse_filter(where)
     with _asking(run, mode) as reader:
         result: SearchResult = reader.search(
             question,
-            **({} if number is None else {"k": number}),
+            k=number,
             mode=mode and mode.value,
             fusion=fusion.value,
             as_of=as_of,
@@ -137,18 +144,19 @@ def search(
 def packet(
     run: Run,
     question: Question,
-    k: K = None,
+    k: K = "8",
     mode: OfMode = None,
     fusion: OfFusion = Fusion.CONVEX,
     as_of: AsOf = None,
     where: Filter = None,
-    budget: Annotated[str | None, typer.Option(help="Room for all of it.", show_default="8000", metavar="N")] = None,
+    budget: Annotated[str, typer.Option(help="Room for all of it.", metavar="N")] = "8000",
     budget_unit: Annotated[Unit, typer.Option(help="What the budget counts.")] = Unit.CHARACTERS,
     reserve: Annotated[
-        str | None, typer.Option(help="Of the budget, room for instructions and reply.", show_default="0", metavar="N")
-    ] = None,
+        str, typer.Option(help="Of the budget, room for instructions and reply.", metavar="N")
+    ] = "0",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse (RG502) instead of leaving out a passage that does not fit.")
+        bool,
+        typer.Option("--strict", help="Refuse (RG502) instead of leaving out a passage that does not fit."),
     ] = False,
 ) -> int:
     """Make a sealed evidence packet for a language model, or abstain.
@@ -156,18 +164,18 @@ def packet(
     Passages are whole or absent, never cut. Keep the JSON: the reply is validated against it. Exit code 3
     where it abstains.
 
-    pgrag packet "How long is the refund window?" --budget 4000 --json > packet.json
+    $ pgrag packet "How long is the refund window?" --budget 4000 --json > packet.json
     """
-    sizes = {
-        "k": _run.whole_number("k", k, "RG302"),
-        "budget": _run.whole_number("budget", budget, "RG306"),
-        "reserve": _run.whole_number("reserve", reserve, "RG306"),
-    }
+    number = _run.whole_number("k", k, "RG302")
+    room = _run.whole_number("budget", budget, "RG306")
+    reserved = _run.whole_number("reserve", reserve, "RG306")
     narrowed = parse_filter(where)
     with _asking(run, mode) as reader:
         made: Packet = reader.packet(
             question,
-            **{name: size for name, size in sizes.items() if size is not None},
+            k=number,
+            budget=room,
+            reserve=reserved,
             budget_unit=budget_unit.value,
             strict=strict,
             mode=mode and mode.value,
@@ -182,15 +190,19 @@ def packet(
 @command("validate", *READER[:-1], panel=_ASK)
 def validate(
     run: Run,
-    packet_file: Annotated[str, typer.Option("--packet", help="The packet's JSON, or - for standard input.", metavar="FILE")],
-    reply_file: Annotated[str, typer.Option("--reply", help="The reply's JSON, or - for standard input.", metavar="FILE")],
+    packet_file: Annotated[
+        str, typer.Option("--packet", help="The packet's JSON, or - for standard input.", metavar="FILE")
+    ],
+    reply_file: Annotated[
+        str, typer.Option("--reply", help="The reply's JSON, or - for standard input.", metavar="FILE")
+    ],
 ) -> int:
     """Check the citations of a reply against its packet, and against the database as it is now.
 
     A reply is {"answer": "…", "citations": [{"id": "e1", "quote": "…"}]}. Exit code 4 where a check fails; a
     packet that is not this reader's, or was altered, is an error (RG501).
 
-    llm < packet.json | pgrag validate --packet packet.json --reply -
+    $ llm < packet.json | pgrag validate --packet packet.json --reply -
     """
     if packet_file == reply_file == "-":
         raise Usage("packet and reply cannot both be standard input", hint="give one of them as a file")
@@ -212,12 +224,7 @@ def _read(name: str) -> str:
         raise Usage(f"{name} is not UTF-8", hint="JSON is UTF-8") from None
 
 
-# -- For people -------------------------------------------------------------------------------------------
-
-
-def address(hit: Hit) -> str:
-    """Where a passage is from, in one line: ``source:document @ revision``."""
-    return f"{hit.source}:{hit.document} @ {hit.revision}"
+# -- For people -----------------------------------------------------------------------------------------
 
 
 def print_result(out: Console, result: SearchResult) -> None:
@@ -227,13 +234,12 @@ def print_result(out: Console, result: SearchResult) -> None:
     if result.hits:
         shown = table("#", "score", "passage", right=("#", "score"))
         for hit in result.hits:
-            place = line((address(hit), "bold"), "\n", (hit.section, "dim"), "\n" if hit.section else "")
-            row(shown, hit.rank, f"{hit.score:.3f}", place.append(safe(_short(hit.text))))
+            place = line((address(hit), "bold"), f"\n{hit.section}" if hit.section else "")
+            row(shown, hit.rank, f"{hit.score:.3f}", place.append_text(line("\n", (_short(hit.text), "dim"))))
         out.print(shown)
-    scope = result.scope
-    out.print(
-        line((f"{_policy(result.policy)}; of {scope['chunks']} passages in {scope['documents']} documents that the reader may see", "dim"))
-    )
+    seen = f"{result.scope['chunks']} passages of {result.scope['documents']} documents"
+    how = " ".join(str(result.policy[name]) for name in ("mode", "fusion") if name in result.policy)
+    out.print(line((f"{how}, among {seen} that the reader may see", "dim")))
 
 
 def print_packet(out: Console, made: Packet) -> None:
@@ -241,53 +247,63 @@ def print_packet(out: Console, made: Packet) -> None:
     if made.status != "evidence":
         out.print(abstention(made.reason, None, made.policy))
     for one in made.excerpts:
-        about = f"{one.section or one.title}; {one.trust}, in force{_period(one)}"
-        out.print(line((f"[{one.id}] ", "bold cyan"), (address(one), "bold")))
-        out.print(line((about, "dim")))
-        out.print(safe(one.text.strip()), "\n", sep="")
+        out.print(line((f"{one.id}  ", "bold cyan"), (address(one), "bold")))
+        facts = [one.section, f"trust: {one.trust}", _period(one), "" if one.active else "not in force now"]
+        out.print(line(("; ".join(fact for fact in facts if fact), "dim")))
+        out.print(f"{safe(one.text.strip())}\n")
     limits = made.limits
-    out.print(line((f"{limits['evidence']} of {limits['budget']} {limits['unit']} used by evidence, {limits['left']} left; sealed {made.seal[:12]}…", "dim")))
     for omitted in made.omitted:
-        out.print(line((f"left out: the passage at rank {omitted['rank']} ({omitted['size']} {limits['unit']})", "yellow")))
+        size = f"{omitted['size']} {limits['unit']}"
+        out.print(line((f"left out: the passage at rank {omitted['rank']}, of {size}", "yellow")))
+    used = f"{limits['evidence']} of {limits['budget']} {limits['unit']} are evidence, {limits['left']} left"
+    out.print(line((f"{used}; sealed {made.seal[:12]}", "dim")))
+
+
+_QUOTES = {
+    "none": "",
+    "exact": ", quoted exactly",
+    "normalised": ", quoted but for spaces and dashes",
+    "missing": ", but for the quote",
+}
 
 
 def print_verdict(out: Console, verdict: Verdict) -> None:
     """Valid or not, each finding, each citation that passed, and what was not proven."""
     out.print(line(("valid", "bold green") if verdict.valid else ("refused", "bold red")))
     for finding in verdict.findings:
-        out.print(line("  ", (finding.check, "red"), f" {finding.id or 'reply'}: {finding.message}"))
+        out.print(line("  ", (finding.check, "red"), f"  {finding.id or 'the reply'}: {finding.message}"))
     for cited in verdict.citations:
-        quote = {"none": "no quote", "exact": "quote found", "normalised": "quote found, but for its spacing or dashes"}
         where = f"{cited['source']}:{cited['document']} @ {cited['revision']}"
-        out.print(line("  ", (str(cited["id"]), "green"), f" {where}, {quote.get(cited['quote'], cited['quote'])}"))
-    out.print(line((f"support: {verdict.support}", "dim")))
+        out.print(line("  ", (cited["id"], "green"), f"  {where}{_QUOTES.get(cited['quote'], '')}"))
+    out.print(line((f"support {verdict.support}", "dim")))
 
 
 _REASONS = {
     "nothing_visible": "there is nothing that this reader may see",
     "stop_words_only": "the question has only words that say nothing",
     "nothing_matches": "nothing that this reader may see matches",
-    "below_threshold": "the best passage is not near enough to be evidence",
+    "below_threshold": "nothing that this reader may see is near enough",
     "over_budget": "no passage fits the budget",
 }
 
 
-def abstention(reason: str | None, top: float | None, policy: dict[str, Any]) -> Any:
+def abstention(reason: str | None, top: float | None, policy: Mapping[str, Any]) -> Text:
     """Why there is no evidence, in a line."""
-    figures = "" if top is None else f" ({top:.3f}, and {policy['threshold']} is needed)"
+    figures = "" if top is None else f" (at best {top:.3f}; {policy['threshold']} is needed)"
     return line(("no evidence: ", "bold yellow"), _REASONS.get(reason or "", str(reason)), figures)
 
 
+def address(hit: Hit) -> str:
+    """Where a passage is from."""
+    return f"{hit.source}:{hit.document} @ {hit.revision}"
+
+
 def _period(hit: Hit) -> str:
-    begins = f" from {hit.effective_from:%Y-%m-%d}" if hit.effective_from else ""
-    ends = f" until {hit.effective_to:%Y-%m-%d}" if hit.effective_to else ""
-    return begins + ends
-
-
-def _policy(policy: dict[str, Any]) -> str:
-    return " ".join(str(policy[name]) for name in ("mode", "fusion") if name in policy)
+    begins = f"from {hit.effective_from:%Y-%m-%d}" if hit.effective_from else ""
+    ends = f"until {hit.effective_to:%Y-%m-%d}" if hit.effective_to else ""
+    return " ".join(part for part in (begins, ends) if part)
 
 
 def _short(text: str, length: int = 240) -> str:
-    flat = " ".join(text.split())
+    flat = " ".join(re.sub(r"\A(?:#+ .*\n+)+", "", text).split())  # its headings are said already
     return flat if len(flat) <= length else f"{flat[: length - 1].rsplit(' ', 1)[0]}…"

@@ -29,14 +29,27 @@ class Cut(StrEnum):
 @command("ingest", *WRITER, "embedder", panel="Change")
 def ingest(
     run: Run,
-    folder: Annotated[Path, typer.Argument(help="Its .md and .txt files; a document's key is the path below it.", metavar="DIR")],
-    chunker: Annotated[Cut, typer.Option(help="By headings and paragraphs, or windows of one size.")] = Cut.STRUCTURE,
-    target: Annotated[str | None, typer.Option(help="Code points a passage, at most.", show_default="1200", metavar="N")] = None,
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Its .md and .txt files; a document's key is the path below it.", metavar="DIR"),
+    ],
+    chunker: Annotated[
+        Cut, typer.Option(help="By headings and paragraphs, or windows of one size.")
+    ] = Cut.STRUCTURE,
+    target: Annotated[
+        str | None, typer.Option(help="Code points a passage, at most.", show_default="1200", metavar="N")
+    ] = None,
     overlap: Annotated[
-        str | None, typer.Option(help="Code points repeated from the passage before.", show_default="0, or 200 for window", metavar="N")
+        str | None,
+        typer.Option(
+            help="Code points repeated from the passage before.",
+            show_default="0, or 200 for window",
+            metavar="N",
+        ),
     ] = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json to count tokens with. Left out: words.", metavar="FILE")
+        Path | None,
+        typer.Option(help="A tokenizer.json to count tokens with. Left out: words.", metavar="FILE"),
     ] = None,
 ) -> int:
     """Bring the documents of a folder into a source: read, cut, encode, verify, put in force.
@@ -45,13 +58,14 @@ def ingest(
     from there. What is unchanged is not encoded again. Without --embedder, it is found by its words alone.
     Exit code 1 if a document failed.
 
-    pgrag ingest handbook/ --tenant acme --source handbook --subject crawler --embedder wordllama
+    $ pgrag ingest handbook/ --tenant acme --source handbook --subject crawler --embedder wordllama
     """
-    sizes = {"target": whole_number("target", target, "RG411"), "overlap": whole_number("overlap", overlap, "RG411")}
     reports: list[DocumentReport] = []
     finished = False
     try:
-        _ingest(run, folder, make_chunker(chunker, sizes), _tokenizer(tokenizer), reports)
+        _ingest(
+            run, folder, _chunker(chunker, target=target, overlap=overlap), _tokenizer(tokenizer), reports
+        )
         finished = True
     finally:
         if finished or reports:
@@ -60,9 +74,9 @@ def ingest(
     return FAILED if any(one.outcome == "failed" for one in reports) else OK
 
 
-def make_chunker(cut: Cut, sizes: dict[str, int | None]) -> Chunker:
+def _chunker(cut: Cut, **sizes: str | None) -> Chunker:
     """The chunker of that name, with its own defaults for the sizes that are None."""
-    given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+    given = {name: whole_number(name, text, "RG411") for name, text in sizes.items() if text is not None}
     return WindowChunker(**given) if cut is Cut.WINDOW else StructureChunker(**given)
 
 
@@ -70,7 +84,9 @@ def _tokenizer(file: Path | None) -> Tokenizer:
     return WordTokenizer() if file is None else HuggingFaceTokenizer(file)
 
 
-def _ingest(run: Run, folder: Path, chunker: Chunker, tokenizer: Tokenizer, reports: list[DocumentReport]) -> None:
+def _ingest(
+    run: Run, folder: Path, chunker: Chunker, tokenizer: Tokenizer, reports: list[DocumentReport]
+) -> None:
     run.token("writer")  # whether there can be one is known before the model is loaded
     with run.connect() as connection, progress("ingesting") as advance:
 
@@ -102,11 +118,18 @@ def _print(out: Console, reports: list[DocumentReport], finished: bool, embedder
     for one in reports:
         if one.outcome in ("failed", "skipped"):
             code = f"{one.code} " if one.code else ""
-            out.print(line((one.outcome, "red" if one.outcome == "failed" else "dim"), f" {one.document}: {code}{one.reason}"))
+            out.print(
+                line(
+                    (one.outcome, "red" if one.outcome == "failed" else "dim"),
+                    f" {one.document}: {code}{one.reason}",
+                )
+            )
     shown = table("documents", "", right=("",))
     for outcome, number in count(reports).items():
         row(shown, outcome, number)
     out.print(shown)
     passages = sum(one.chunks for one in reports)
     encoded = f"encoded by {embedder}" if embedder else "not encoded: found by their words alone"
-    out.print(line((f"{passages} new passages, {encoded}{'' if finished else '; the rest is not done'}", "dim")))
+    out.print(
+        line((f"{passages} new passages, {encoded}{'' if finished else '; the rest is not done'}", "dim"))
+    )

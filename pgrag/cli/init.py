@@ -35,13 +35,20 @@ _WHERE = """
 def init(
     run: Run,
     setup: Annotated[
-        Path | None, typer.Option(help="Also create the tenants, sources and readers of this YAML file.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Also create the tenants, sources and readers of this YAML file.", metavar="FILE"),
     ] = None,
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Also create a signing key, named by --kid. Whoever has it can mint any token.")
+        bool,
+        typer.Option(
+            "--new-key", help="Also create a signing key, named by --kid. Whoever has it can mint any token."
+        ),
     ] = False,
     key_file: Annotated[
-        Path | None, typer.Option(help="Where its secret goes, readable by you alone. Left out: printed, once.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            help="Where its secret goes, readable by you alone. Left out: printed, once.", metavar="FILE"
+        ),
     ] = None,
 ) -> None:
     """Install pgrag into a database, and say what was done. All of it happens, or nothing.
@@ -49,12 +56,18 @@ def init(
     As the owner of the database, a role with CREATEROLE, after a superuser's "create extension vector". What
     is there already stays as it is, so that it can be run again.
 
-    pgrag init --dsn postgresql://owner@localhost/app --new-key --kid app-1 --key-file app-1.key
+    $ pgrag init --dsn postgresql://owner@localhost/app --new-key --kid app-1 --key-file app-1.key
 
-    pgrag init --setup corpus.yaml --embedder wordllama
+    $ pgrag init --setup corpus.yaml --embedder wordllama
     """
     kid = run.need("kid") if new_key else None
-    with run.connect() as connection, _secret_file(key_file if new_key else None) as keep, connection.transaction():
+    if key_file is not None and not new_key:
+        raise Usage("--key-file is for the secret of a new key", hint="add --new-key")
+    with (
+        run.connect() as connection,
+        _secret_file(key_file if new_key else None) as keep,
+        connection.transaction(),
+    ):
         done = _where(connection)
         done["installed"] = install(connection)
         secret = add_key(connection, kid, run.settings) if kid else None
@@ -64,7 +77,7 @@ def init(
     run.show(done, lambda out: _print(out, done))
 
 
-# -- Steps, which the demo takes too -----------------------------------------------------------------------
+# -- Steps, which the demo takes too --------------------------------------------------------------------
 
 
 def install(connection: psycopg.Connection[Any]) -> bool:
@@ -131,7 +144,7 @@ def summary(corpus: tuple[CorpusTenant, ...]) -> dict[str, int]:
     }
 
 
-# -- The rest ------------------------------------------------------------------------------------------------
+# -- The rest -------------------------------------------------------------------------------------------
 
 
 def _where(connection: psycopg.Connection[Any]) -> dict[str, Any]:
@@ -140,18 +153,27 @@ def _where(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     return {**found, "version": __version__}
 
 
-def _apply(run: Run, connection: psycopg.Connection[Any], file: Path, secret: bytes | None) -> tuple[CorpusTenant, ...]:
+def _apply(
+    run: Run, connection: psycopg.Connection[Any], file: Path, secret: bytes | None
+) -> tuple[CorpusTenant, ...]:
     key = secret or run.settings.signing_key
     if key is None:
         raise Usage(
             "--setup creates readers, and that takes an administrator's token",
-            hint="--new-key creates the key that signs one; or give the key in PGRAG_SIGNING_KEY and PGRAG_KID",
+            hint="--new-key creates the key that signs one; or give PGRAG_SIGNING_KEY and PGRAG_KID",
         )
     kid = run.need("kid")
 
     def admin_token(tenant: str) -> str:
-        names = {"issuer": run.settings.issuer or DEFAULT_NAME, "audience": run.settings.audience or DEFAULT_NAME}
-        return tokens.mint(key, kid=kid, tenant=tenant, subject="pgrag init", kind="admin", **names)
+        return tokens.mint(
+            key,
+            kid=kid,
+            issuer=run.settings.issuer or DEFAULT_NAME,
+            audience=run.settings.audience or DEFAULT_NAME,
+            tenant=tenant,
+            subject="pgrag init",
+            kind="admin",
+        )
 
     embedder = run.settings.open_embedder()
     with borrowed(connection, "pgrag_operator", "pgrag_admin"):
@@ -159,7 +181,7 @@ def _apply(run: Run, connection: psycopg.Connection[Any], file: Path, secret: by
             connection,
             file,
             admin_token=admin_token,
-            space=embedder and embedder.space,
+            space=embedder.space if embedder else None,
         )
 
 
@@ -172,7 +194,9 @@ def _secret_file(path: Path | None) -> Iterator[Callable[[bytes], str | None]]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise Usage(f"{path} cannot be made: {error.strerror}", hint="--key-file names a file that is not there yet") from None
+        raise Usage(
+            f"{path} cannot be made: {error.strerror}", hint="--key-file names a file that is not there yet"
+        ) from None
     kept = False
 
     def keep(secret: bytes) -> str:
@@ -212,10 +236,17 @@ def _print(out: Console, done: dict[str, Any]) -> None:
     for name, text in rows:
         out.print(line((f"{name:12}", "bold"), text), soft_wrap=True)
     if done["installed"]:
-        out.print(line((f"{'next':12}", "bold"), "grant pgrag_reader to <your application's login role>;"), soft_wrap=True)
+        out.print(
+            line((f"{'next':12}", "bold"), "grant pgrag_reader to <your application's login role>;"),
+            soft_wrap=True,
+        )
 
 
 def _about_key(key: dict[str, Any]) -> str:
     if not key["created"]:
         return f"{key['kid']} was there already, and its secret is not shown again"
-    return f"{key['kid']} created, secret in {key['file']}" if key["file"] else f"{key['kid']} created, secret {key['secret']}"
+    return (
+        f"{key['kid']} created, secret in {key['file']}"
+        if key["file"]
+        else f"{key['kid']} created, secret {key['secret']}"
+    )

@@ -19,7 +19,9 @@ _LIFECYCLE = "Change"
 Document = Annotated[str, typer.Argument(help="The document's key: its path below the root of its source.")]
 Expected = Annotated[
     str | None,
-    typer.Option("--expected", help="Only if this revision is the active one; '' for none.", metavar="REVISION"),
+    typer.Option(
+        "--expected", help="Only if this revision is the active one; '' for none.", metavar="REVISION"
+    ),
 ]
 
 
@@ -45,7 +47,9 @@ def _kind(token: str) -> str:
     try:
         return str(jwt.decode(token, options={"verify_signature": False}).get("kind"))
     except jwt.InvalidTokenError:
-        raise IdentityError("the token is not a token that pgrag understands", code="RG202", hint="pgrag token mints one.") from None
+        raise IdentityError(
+            "the token is not a token that pgrag understands", code="RG202", hint="pgrag token mints one."
+        ) from None
 
 
 @command("activate", *WRITER, panel=_LIFECYCLE)
@@ -58,7 +62,7 @@ def activate(
 ) -> None:
     """Put a revision in force. Readers see all of the old one or all of the new one.
 
-    pgrag activate policies/refund-window.md 2024-06-01 --source handbook --expected 2023-02-01
+    $ pgrag activate policies/refund-window.md 2024-06-01 --source handbook --expected 2023-02-01
     """
     with _changing(run) as (session, where):
         changed = session.activate(document, revision, expected_active=expected, restore=restore, **where)
@@ -73,12 +77,14 @@ def activate(
 def rollback(
     run: Run,
     document: Document,
-    to: Annotated[str | None, typer.Option("--to", help="Left out: the one before.", metavar="REVISION")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Left out: the one before.", metavar="REVISION")
+    ] = None,
     expected: Expected = None,
 ) -> None:
     """Put an earlier revision back in force, and withdraw the one that is.
 
-    pgrag rollback policies/refund-window.md --source handbook
+    $ pgrag rollback policies/refund-window.md --source handbook
     """
     with _changing(run) as (session, where):
         revision = session.rollback(document, to, expected_active=expected, **where)
@@ -94,12 +100,16 @@ def revoke(
     document: Document,
     readers: Annotated[
         str,
-        typer.Option(help="Who may still read it: users, services, groups or everyone, with commas.", metavar="A,B", show_default="nobody"),
+        typer.Option(
+            help="Who may still read it: users, services, groups or everyone, with commas.",
+            metavar="A,B",
+            show_default="nobody",
+        ),
     ] = "",
 ) -> None:
     """Say who may still read a document; by default nobody. At once, and for all its revisions.
 
-    pgrag revoke policies/refund-window.md --source handbook --readers finance,bob
+    $ pgrag revoke policies/refund-window.md --source handbook --readers finance,bob
     """
     names = [name for name in (part.strip() for part in readers.split(",")) if name]
     with _changing(run) as (session, where):
@@ -108,5 +118,7 @@ def revoke(
     who = ", ".join(names) if names else "nobody"
     run.show(
         {"document": document, "readers": names, "changed": changed},
-        lambda out: out.print(line(document, " is read by ", (who, "bold"), "" if changed else ", as before")),
+        lambda out: out.print(
+            line(document, " is read by ", (who, "bold"), "" if changed else ", as before")
+        ),
     )

@@ -15,20 +15,27 @@ from pgrag.cli._run import Run, Usage, command
 @command("sql", panel="Set up")
 def script(
     run: Run,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="The script that takes pgrag out of a database.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there instead.", metavar="FILE")] = None,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall", help="The script that takes pgrag out of a database.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it there instead.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Print the SQL that installs pgrag, for whoever installs with psql alone.
 
     As the owner of the database, a role with CREATEROLE, after a superuser's "create extension vector":
 
-    pgrag sql > pgrag.sql && psql -X -1 -v ON_ERROR_STOP=1 -f pgrag.sql
+    $ pgrag sql > pgrag.sql && psql -X -1 -v ON_ERROR_STOP=1 -f pgrag.sql
     """
     text = _sql.uninstall_script() if uninstall else _sql.install_script()
     if output is not None:
         _write(output, text)
     if run.as_json:
-        run.show({"version": __version__, "output": output and str(output), "script": None if output else text}, lambda out: None)
+        run.show(
+            {"version": __version__, "output": output and str(output), "script": None if output else text},
+            lambda out: None,
+        )
     elif output is not None:
         run.show(None, lambda out: out.print(f"wrote {output}"))
     else:
@@ -39,4 +46,6 @@ def _write(output: Path, text: str) -> None:
     try:
         output.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise Usage(f"{output} cannot be written: {error.strerror}", hint="give a file in a folder of yours") from None
+        raise Usage(
+            f"{output} cannot be written: {error.strerror}", hint="give a file in a folder of yours"
+        ) from None

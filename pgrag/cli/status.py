@@ -85,7 +85,11 @@ def _print(out: Console, found: dict[str, Any]) -> None:
     shown.show_header = False
     row(shown, "pgrag", f"{found['version']} in the database, {found['client']} here")
     row(shown, "PostgreSQL", f"{found['server']}{', read-only' if found['read_only'] else ''}")
-    row(shown, "pgvector", found["vector"] if found["vector_supported"] else line((_old(found["vector"]), "yellow")))
+    row(
+        shown,
+        "pgvector",
+        found["vector"] if found["vector_supported"] else line((_old(found["vector"]), "yellow")),
+    )
     row(shown, "row security", _protection(found))
     out.print(shown)
     if found["tenants"] is None:

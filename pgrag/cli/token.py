@@ -35,7 +35,7 @@ def token(
     It is signed on this machine with the key of PGRAG_SIGNING_KEY (hexadecimal), named PGRAG_KID, for
     PGRAG_ISSUER and PGRAG_AUDIENCE. Whoever holds the token is its subject until it expires.
 
-    export PGRAG_TOKEN=$(pgrag token --tenant acme --subject alice)
+    $ export PGRAG_TOKEN=$(pgrag token --tenant acme --subject alice)
     """
     seconds = _seconds(lifetime)
     minted = run.mint(kind.value, dt.timedelta(seconds=seconds))

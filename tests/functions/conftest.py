@@ -18,5 +18,4 @@ def world(module_database: Database, request: pytest.FixtureRequest) -> World:
 @pytest.fixture(scope="module", autouse=True)
 def _closed_connections() -> Iterator[None]:
     yield
-    while World.open:
-        World.open.pop().close()
+    World.close()

@@ -16,50 +16,68 @@ from tests.support import Database
 class World:
     """One tenant of a database, with two sources and the users alice and bob, of whom alice is staff.
 
-    search, packet and validate each are a transaction of their own, on one connection: connecting is most of the cost.
+    Connections are taken from a pool, as an application would: opening one costs more than most questions.
     """
 
-    open: ClassVar[list[psycopg.Connection[Any]]] = []  # closed at the end of each module, see conftest.py
+    pool: ClassVar[dict[str, list[psycopg.Connection[Any]]]] = {}  # emptied at the end of each module, see conftest.py
 
     def __init__(self, database: Database, tenant: str, space: tuple[str, int] | None = ("toy", 3)) -> None:
         self.database = database
         self.tenant = tenant
-        self._connection: psycopg.Connection[Any] | None = None
-        database.put_tenant(tenant, sources=("handbook", "wiki"), space=space)
-        database.put_principals(tenant, users=["alice", "bob"], groups={"staff": ["alice"]})
+        with self.role("operator") as operator:
+            call(operator, "put_tenant", tenant)
+            for source in ("handbook", "wiki"):
+                call(operator, "put_source", tenant, source)
+            if space:
+                call(operator, "put_space", tenant, space[0], "toy-model", "1", space[1], normalisation="none")
+        with self.admin() as admin:
+            for name, kind in (("alice", "user"), ("bob", "user"), ("staff", "group")):
+                call(admin, "put_principal", name, kind)
+            call(admin, "put_membership", "staff", "alice")
+
+    @contextmanager
+    def role(self, role: str, token: str | None = None) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of an application role, in a transaction that commits."""
+        dsn = self.database.dsn(f"app_{role}")
+        idle = self.pool.setdefault(dsn, [])
+        connection = idle.pop() if idle else psycopg.connect(dsn)
+        try:
+            with connection.transaction():
+                if token is not None:
+                    connection.execute("select pgrag.authenticate(%s)", (token,))
+                yield connection
+        finally:
+            idle.append(connection)
+
+    @classmethod
+    def close(cls) -> None:
+        while cls.pool:
+            for connection in cls.pool.popitem()[1]:
+                connection.close()
 
     def reader(self, name: str = "alice") -> AbstractContextManager[psycopg.Connection[Any]]:
-        return self.database.reader(self.tenant, name)
+        return self.role("reader", self.database.token(self.tenant, name))
 
     def writer(self, source: str = "handbook") -> AbstractContextManager[psycopg.Connection[Any]]:
-        return self.database.writer(self.tenant, source)
+        return self.role("writer", self.database.token(self.tenant, "connector", "writer", source=source))
 
     def admin(self) -> AbstractContextManager[psycopg.Connection[Any]]:
-        return self.database.admin(self.tenant)
+        return self.role("admin", self.database.token(self.tenant, "root", "admin"))
 
     def put(self, document: str, body: str | Sequence[str], *, source: str = "handbook", **more: Any) -> str:
         with self.writer(source) as writer:
             return self.database.put_document(writer, document, body, **more)
 
-    @contextmanager
-    def _once(self, reader: str) -> Iterator[psycopg.Connection[Any]]:
-        if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(self.database.dsn("app_reader"))
-            self.open.append(self._connection)
-        with self._connection.transaction():
-            self._connection.execute("select pgrag.authenticate(%s)", (self.database.token(self.tenant, reader),))
-            yield self._connection
-
     def search(self, question: str, mode: str = "lexical", *, reader: str = "alice", **request: Any) -> dict[str, Any]:
-        with self._once(reader) as connection:
+        with self.reader(reader) as connection:
             return self.database.search(connection, question, mode, **request)
 
     def packet(self, question: str, mode: str = "lexical", *, reader: str = "alice", **request: Any) -> dict[str, Any]:
-        with self._once(reader) as connection:
+        with self.reader(reader) as connection:
             return self.database.packet(connection, question, mode, **request)
 
     def validate(self, packet: Any, reply: Any, *, reader: str = "alice") -> dict[str, Any]:
-        with self._once(reader) as connection:
+        with self.reader(reader) as connection:
             return self.database.validate(connection, packet, reply)
 
 

@@ -16,7 +16,9 @@ from tests.support import Database
 
 def read_collection(folder: Path) -> tuple[list[dict], list[dict], dict[str, dict[str, int]]]:
     """Documents, questions, and the judged relevance of documents by question."""
-    read = lambda name: [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]  # noqa: E731
+    read = lambda name: [
+        json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()
+    ]  # noqa: E731
     judged: dict[str, dict[str, int]] = defaultdict(dict)
     for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         question, document, score = line.split("\t")
@@ -40,7 +42,10 @@ def put_collection(database: Database, tenant: str, documents: list[dict]) -> No
             body = f"{document['title']}\n{document['text']}".strip()
             arguments = (document["id"], body)
             writer.execute("select pgrag.stage_revision(%s, %s, p_revision => 'v1')", arguments)
-            writer.execute("select pgrag.add_chunks(%s, 'v1', 1, array[%s], '{0}', array[length(%s)], '{1}')", (document["id"], body, body))
+            writer.execute(
+                "select pgrag.add_chunks(%s, 'v1', 1, array[%s], '{0}', array[length(%s)], '{1}')",
+                (document["id"], body, body),
+            )
             writer.execute("select pgrag.verify_revision(%s, 'v1', 1)", (document["id"],))
             writer.execute("select pgrag.set_access(%s, '{everyone}')", (document["id"],))
             writer.execute("select pgrag.activate(%s, 'v1')", (document["id"],))
@@ -58,7 +63,9 @@ def test_lexical_ranking_equals_an_independent_bm25(database: Database, data: Pa
             select d.document, array(select lexeme from unnest(l.lexemes) e, generate_series(1, coalesce(cardinality(e.positions), 1)))
               from pgrag_data.chunk_lex l join pgrag_data.document d on d.active_revision_id = l.revision_id""").fetchall()
         question_lexemes = [
-            superuser.execute("select tsvector_to_array(pgrag_private.to_lexemes('en', %s))", (question["text"],)).fetchone()[0]
+            superuser.execute(
+                "select tsvector_to_array(pgrag_private.to_lexemes('en', %s))", (question["text"],)
+            ).fetchone()[0]
             for question in questions
         ]
     names = [name for name, _ in rows]
@@ -79,7 +86,9 @@ def test_lexical_ranking_equals_an_independent_bm25(database: Database, data: Pa
             reversed_.append(ndcg(ranking[::-1], judged[question["id"]]))
             # Score by score, which a ranking measure could hide: ours has the factor (k1 + 1) that Lucene leaves out.
             for hit in hits[:10]:
-                assert hit["lexical_score"] == pytest.approx(2.2 * scores[names.index(hit["document"])], abs=2e-5)
+                assert hit["lexical_score"] == pytest.approx(
+                    2.2 * scores[names.index(hit["document"])], abs=2e-5
+                )
     ours_mean, theirs_mean = float(np.mean(ours)), float(np.mean(theirs))
     print(f"nDCG@10 on Cranfield, {len(ours)} questions: pgrag {ours_mean:.4f}, bm25s {theirs_mean:.4f}")
     assert ours_mean == pytest.approx(theirs_mean, abs=0.005)

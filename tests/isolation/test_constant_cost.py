@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +34,17 @@ class Cost:
 @contextmanager
 def counted(connection: psycopg.Connection[Any], cost: Cost) -> Iterator[None]:
     """Rows by PostgreSQL's own counters, WAL from before the statement until after the commit."""
-    connection.execute(ROWS)  # warms the catalog cache: what it reads first may be pruned, which is WAL as well
+    connection.execute(
+        ROWS
+    )  # warms the catalog cache: what it reads first may be pruned, which is WAL as well
     (start,) = connection.execute("select pg_current_wal_insert_lsn()").fetchone()
     before = connection.execute(ROWS).fetchone()
     yield
     after = connection.execute(ROWS).fetchone()
     connection.commit()
-    (cost.wal,) = connection.execute("select (pg_current_wal_insert_lsn() - %s::pg_lsn)::int", (start,)).fetchone()
+    (cost.wal,) = connection.execute(
+        "select (pg_current_wal_insert_lsn() - %s::pg_lsn)::int", (start,)
+    ).fetchone()
     connection.rollback()
     cost.inserted, cost.updated, cost.deleted = (new - old for new, old in zip(after, before, strict=True))
 
@@ -49,25 +53,35 @@ def counted(connection: psycopg.Connection[Any], cost: Cost) -> Iterator[None]:
 def sized(module_database: Database) -> Database:
     """For each size a document with two revisions of as many chunks, and a group that reads few or many documents."""
     module_database.put_tenant("t")
-    module_database.put_principals("t", users=["alice", "bob"], groups={f"group{size}": ["bob"] for size in (SMALL, LARGE)})
+    module_database.put_principals(
+        "t", users=["alice", "bob"], groups={f"group{size}": ["bob"] for size in (SMALL, LARGE)}
+    )
     for size in (SMALL, LARGE):
         texts = [f"Passage {number} on refunds. " for number in range(size)]
         for revision in ("v1", "v2"):
             with module_database.writer("t", "handbook") as writer:
-                module_database.put_document(writer, f"doc{size}", [revision, *texts[1:]], revision=revision, activate=revision == "v1")
+                module_database.put_document(
+                    writer, f"doc{size}", [revision, *texts[1:]], revision=revision, activate=revision == "v1"
+                )
     for size in (SMALL, LARGE):
         with module_database.writer("t", "handbook") as writer:
             for number in range(1 if size == SMALL else 200):
-                module_database.put_document(writer, f"of-group{size}-{number}", f"Passage {number}.", readers=[f"group{size}"])
+                module_database.put_document(
+                    writer, f"of-group{size}-{number}", f"Passage {number}.", readers=[f"group{size}"]
+                )
     with module_database.superuser() as superuser:
         superuser.execute("vacuum analyze")  # no page is pruned, and no hint bit written, on the way
         found = superuser.execute("select d.document, r.chunk_count from pgrag_data.revision r join pgrag_data.document d using (document_id) "
                                   "where d.document like 'doc%'").fetchall()  # fmt: skip
-    assert sorted(found) == sorted([("doc10", SMALL), ("doc10", SMALL), ("doc10000", LARGE), ("doc10000", LARGE)])
+    assert sorted(found) == sorted(
+        [("doc10", SMALL), ("doc10", SMALL), ("doc10000", LARGE), ("doc10000", LARGE)]
+    )
     return module_database
 
 
-STEPS: list[tuple[str, str, tuple[int, int, int]]] = [  # what is done to each, in this order; rows inserted, updated, deleted
+STEPS: list[
+    tuple[str, str, tuple[int, int, int]]
+] = [  # what is done to each, in this order; rows inserted, updated, deleted
     ("activate", "select pgrag.activate('doc{}', 'v2', 'v1')", (1, 1, 0)),
     ("rollback", "select pgrag.rollback('doc{}')", (1, 1, 0)),
     ("new readers", "select pgrag.set_access('doc{}', '{{alice}}')", (0, 1, 0)),
@@ -79,7 +93,9 @@ STEPS: list[tuple[str, str, tuple[int, int, int]]] = [  # what is done to each, 
 
 @pytest.mark.contract("B4", "B5", "A6", "B8")
 def test_a_switch_is_one_row_whatever_the_size(sized: Database) -> None:
-    with sized.writer("t", "handbook") as writer:  # both access lists are there already: making one is not the switch
+    with sized.writer(
+        "t", "handbook"
+    ) as writer:  # both access lists are there already: making one is not the switch
         for readers in (["alice"], []):
             sized.put_document(writer, f"of-{readers}", "Any text.", readers=readers)
     # A first round, unmeasured, leaves each page as the second finds it.
@@ -87,7 +103,9 @@ def test_a_switch_is_one_row_whatever_the_size(sized: Database) -> None:
     for _ in range(2):
         with sized.writer("t", "handbook") as writer:
             for size in (SMALL, LARGE):
-                writer.execute(f"select pgrag.activate('doc{size}', 'v1'), pgrag.set_access('doc{size}', '{{everyone}}')")
+                writer.execute(
+                    f"select pgrag.activate('doc{size}', 'v1'), pgrag.set_access('doc{size}', '{{everyone}}')"
+                )
         for name, statement, _ in STEPS:
             for size in (SMALL, LARGE):
                 cost = costs[name, size] = Cost()
@@ -104,10 +122,15 @@ def test_a_switch_is_one_row_whatever_the_size(sized: Database) -> None:
 @pytest.mark.contract("A6")
 @pytest.mark.parametrize(
     "statement, rows",
-    [("select pgrag.drop_membership('group{}', 'bob')", (0, 0, 1)), ("select pgrag.drop_principal('group{}')", (0, 1, 0))],
+    [
+        ("select pgrag.drop_membership('group{}', 'bob')", (0, 0, 1)),
+        ("select pgrag.drop_principal('group{}')", (0, 1, 0)),
+    ],
     ids=["membership", "group"],
 )
-def test_a_revocation_is_one_row_however_much_is_revoked(sized: Database, statement: str, rows: tuple[int, int, int]) -> None:
+def test_a_revocation_is_one_row_however_much_is_revoked(
+    sized: Database, statement: str, rows: tuple[int, int, int]
+) -> None:
     costs = {}
     for size in (SMALL, LARGE):
         costs[size] = Cost()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r"^\| ([A-L]\d+)(?: \([a-z ]+\))? \| (.+?) \| (kept|planned) \| (.*?) \| (?:\[.*?\]\(\.\./(.*?)\))? ?\|$")
+ROW = re.compile(
+    r"^\| ([A-L]\d+)(?: \([a-z ]+\))? \| (.+?) \| (kept|planned) \| (.*?) \| (?:\[.*?\]\(\.\./(.*?)\))? ?\|$"
+)
 
 
 def promises() -> list[tuple[str, str, str, str | None]]:
@@ -21,10 +23,16 @@ def promises() -> list[tuple[str, str, str, str | None]]:
 
 
 def marked(text: str) -> set[str]:
-    return {number for marks in re.findall(r"mark\.contract\(([^)]*)\)", text) for number in re.findall(r"[A-L]\d+", marks)}
+    return {
+        number
+        for marks in re.findall(r"mark\.contract\(([^)]*)\)", text)
+        for number in re.findall(r"[A-L]\d+", marks)
+    }
 
 
-@pytest.mark.parametrize("number, test", [(number, test) for number, status, _, test in promises() if status == "kept"])
+@pytest.mark.parametrize(
+    "number, test", [(number, test) for number, status, _, test in promises() if status == "kept"]
+)
 def test_a_kept_promise_has_its_test(number: str, test: str | None) -> None:
     assert test is not None
     assert number in marked((ROOT / test).read_text(encoding="utf-8"))

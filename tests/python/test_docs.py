@@ -71,7 +71,9 @@ def test_a_page_prints_what_it_says(page: Path, world: run_docs.World) -> None:
 def test_a_stale_output_is_seen(world: run_docs.World, tmp_path: Path) -> None:
     """Control: an output that the block does not print is corrected, and so differs."""
     page = tmp_path / "page.md"
-    page.write_text("```sql role=reader\nselect pgrag.version();\n```\n\n```text\n9.9.9\n```\n", encoding="utf-8")
+    page.write_text(
+        "```sql role=reader\nselect pgrag.version();\n```\n\n```text\n9.9.9\n```\n", encoding="utf-8"
+    )
     assert "9.9.9" not in run_docs.refreshed(page, world)
     page.write_text("```sql\nselect 1;\n```\n", encoding="utf-8")
     with pytest.raises(ValueError, match="does not say how it runs"):
@@ -81,7 +83,9 @@ def test_a_stale_output_is_seen(world: run_docs.World, tmp_path: Path) -> None:
 def test_commands_that_the_gate_runs_are_in_it() -> None:
     gate = (run_docs.ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for page in run_docs.PAGES:
-        for block in re.findall(r"^```console ci\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for block in re.findall(
+            r"^```console ci\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
             for command in block.splitlines():
                 assert command.removeprefix("$ ").split("#")[0].strip() in gate, (page.name, command)
 

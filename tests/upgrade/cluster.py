@@ -1,8 +1,8 @@
 """A server of these tests' own: roles belong to a whole cluster, so installing and uninstalling need one to spare.
 
-    cluster.create("a")                                    # a database of the installer's, with vector
-    cluster.install("a")                                   # psql -X -1 -v ON_ERROR_STOP=1 -f dist/pgrag--X.sql
-    assert cluster.state("a") == before                    # dumps of schema and roles, privileges on the database
+cluster.create("a")                                    # a database of the installer's, with vector
+cluster.install("a")                                   # psql -X -1 -v ON_ERROR_STOP=1 -f dist/pgrag--X.sql
+assert cluster.state("a") == before                    # dumps of schema and roles, privileges on the database
 """
 
 from __future__ import annotations
@@ -30,26 +30,64 @@ Completed = subprocess.CompletedProcess[str]
 class Cluster:
     def __init__(self, server: EmbeddedServer) -> None:
         self.server = server
-        self._libraries: dict[str, str] = {}
+        self.libraries: dict[str, str] = {}
         if self.run("psql", "--version").returncode:  # some trees do not find their own libraries
-            self._libraries = {"LD_LIBRARY_PATH": str(server.bindir.parent / "lib")}
+            self.libraries = {"LD_LIBRARY_PATH": str(server.bindir.parent / "lib")}
 
     # Programs.
 
-    def run(self, program: str, *arguments: str | Path, database: str = "postgres", user: str = "", stdin: str = "", **environment: str) -> Completed:
+    def run(
+        self,
+        program: str,
+        *arguments: str | Path,
+        database: str = "postgres",
+        user: str = "",
+        stdin: str = "",
+        **environment: str,
+    ) -> Completed:
         """Run a program of the server's tree, as the superuser unless ``user`` is given."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
-        access = {**self.server.psql_env(database), **({"PGUSER": user, "PGPASSWORD": PASSWORD} if user else {})}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))
+        }
+        access = {
+            **self.server.psql_env(database),
+            **({"PGUSER": user, "PGPASSWORD": PASSWORD} if user else {}),
+        }
         return subprocess.run(
-            [str(self.server.bindir / program), *map(str, arguments)], input=stdin, capture_output=True, check=False,
-            encoding="utf-8", env={**inherited, **access, **self._libraries, **environment},
+            [str(self.server.bindir / program), *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            env={**inherited, **access, **self.libraries, **environment},
         )
 
-    def psql(self, database: str, script: str | Path, *, user: str = INSTALLER, flags: tuple[str, ...] = AS_DOCUMENTED, options: str = OLD_PGVECTOR, **environment: str) -> Completed:
+    def psql(
+        self,
+        database: str,
+        script: str | Path,
+        *,
+        user: str = INSTALLER,
+        flags: tuple[str, ...] = AS_DOCUMENTED,
+        options: str = OLD_PGVECTOR,
+        **environment: str,
+    ) -> Completed:
         """Feed a file, or text, to psql; errors show their codes."""
         given = ("-f", script) if isinstance(script, Path) else ("-f", "-")
         stdin = "" if isinstance(script, Path) else script
-        return self.run("psql", *flags, "-v", "VERBOSITY=verbose", "-q", *given, database=database, user=user, stdin=stdin, PGOPTIONS=options, **environment)
+        return self.run(
+            "psql",
+            *flags,
+            "-v",
+            "VERBOSITY=verbose",
+            "-q",
+            *given,
+            database=database,
+            user=user,
+            stdin=stdin,
+            PGOPTIONS=options,
+            **environment,
+        )
 
     def install(self, database: str, script: str | Path = DIST, **more: Any) -> str:
         """Install with psql, which must succeed; what psql says."""
@@ -70,12 +108,22 @@ class Cluster:
 
     def create_role(self, name: str, attributes: str = "createrole") -> None:
         with self.superuser() as superuser:
-            superuser.execute(sql.SQL("create role {} login {} password {}").format(sql.Identifier(name), sql.SQL(attributes), PASSWORD))
+            superuser.execute(
+                sql.SQL("create role {} login {} password {}").format(
+                    sql.Identifier(name), sql.SQL(attributes), PASSWORD
+                )
+            )
 
-    def create(self, database: str, owner: str = INSTALLER, *, vector: bool = True, template: str = "encoding utf8") -> str:
+    def create(
+        self, database: str, owner: str = INSTALLER, *, vector: bool = True, template: str = "encoding utf8"
+    ) -> str:
         """A database with an owner and, unless it is to be refused, the extension."""
         with self.superuser() as superuser:
-            superuser.execute(sql.SQL("create database {} owner {} {} template template0").format(sql.Identifier(database), sql.Identifier(owner), sql.SQL(template)))
+            superuser.execute(
+                sql.SQL("create database {} owner {} {} template template0").format(
+                    sql.Identifier(database), sql.Identifier(owner), sql.SQL(template)
+                )
+            )
         if vector:
             with self.superuser(database) as superuser:
                 superuser.execute("create extension vector")
@@ -84,20 +132,39 @@ class Cluster:
     def clean(self) -> None:
         """Drop every database and role but PostgreSQL's own."""
         with self.superuser() as superuser:
-            for (name,) in superuser.execute("select datname from pg_database where datname not in ('postgres', 'template0', 'template1')").fetchall():
+            for (name,) in superuser.execute(
+                "select datname from pg_database where datname not in ('postgres', 'template0', 'template1')"
+            ).fetchall():
                 superuser.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
-            names = [name for (name,) in superuser.execute("select rolname from pg_roles where rolname not like 'pg\\_%' and not rolname = 'postgres'")]
+            names = [
+                name
+                for (name,) in superuser.execute(
+                    "select rolname from pg_roles where rolname not like 'pg\\_%' and not rolname = 'postgres'"
+                )
+            ]
             if names:
-                superuser.execute(sql.SQL("drop role {}").format(sql.SQL(", ").join(map(sql.Identifier, names))))
+                superuser.execute(
+                    sql.SQL("drop role {}").format(sql.SQL(", ").join(map(sql.Identifier, names)))
+                )
 
     def furnish(self, database: str) -> Database:
         """The application's login roles and a signing key, as tests.support.Database wants them."""
         made = Database(self.server.superuser_dsn, database)
         with made.superuser() as superuser:
             for role in ROLES:
-                if not superuser.execute("select 1 from pg_roles where rolname = %s", (f"app_{role}",)).fetchone():
-                    superuser.execute(sql.SQL("create role {} login password {}").format(sql.Identifier(f"app_{role}"), PASSWORD))
-                superuser.execute(sql.SQL("grant {} to {}").format(sql.Identifier(f"pgrag_{role}"), sql.Identifier(f"app_{role}")))
+                if not superuser.execute(
+                    "select 1 from pg_roles where rolname = %s", (f"app_{role}",)
+                ).fetchone():
+                    superuser.execute(
+                        sql.SQL("create role {} login password {}").format(
+                            sql.Identifier(f"app_{role}"), PASSWORD
+                        )
+                    )
+                superuser.execute(
+                    sql.SQL("grant {} to {}").format(
+                        sql.Identifier(f"pgrag_{role}"), sql.Identifier(f"app_{role}")
+                    )
+                )
         with made.role("keys") as keys:
             keys.execute("select pgrag.add_signing_key(%s, %s, %s, %s)", (KID, SECRET, ISSUER, AUDIENCE))
         return made
@@ -106,7 +173,9 @@ class Cluster:
 
     def schema(self, database: str) -> str:
         """Everything that a dump knows but rows: definitions, owners, privileges, comments, policies."""
-        done = self.run("pg_dump", "--schema-only", "--restrict-key=x", "--dbname", database, database=database)
+        done = self.run(
+            "pg_dump", "--schema-only", "--restrict-key=x", "--dbname", database, database=database
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -122,7 +191,10 @@ class Cluster:
                      from pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
                     where d.datname = %s order by 1"""
         with self.superuser() as superuser:
-            return [text for (text,) in superuser.execute(query.replace("'%s %s %s'", "'%%s %%s %%s'"), (database,))]
+            return [
+                text
+                for (text,) in superuser.execute(query.replace("'%s %s %s'", "'%%s %%s %%s'"), (database,))
+            ]
 
     def state(self, database: str) -> tuple[str, str, list[str]]:
         return self.schema(database), self.roles(), self.privileges(database)

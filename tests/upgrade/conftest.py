@@ -17,7 +17,9 @@ def spare_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     fast = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
     try:
         server = embedded.start(
-            tmp_path_factory.mktemp("spare") / "server", bindir=os.environ.get("PGRAG_TEST_BINDIR"), settings=fast
+            tmp_path_factory.mktemp("spare") / "server",
+            bindir=os.environ.get("PGRAG_TEST_BINDIR"),
+            settings=fast,
         )
     except embedded.EmbeddedError as error:
         pytest.skip(f"no embedded server to spare: {error}")

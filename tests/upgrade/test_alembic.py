@@ -28,7 +28,9 @@ def by_psql(cluster: Cluster) -> None:
 def by_psql_in_an_odd_session(cluster: Cluster) -> None:
     """Settings that would show in definitions, comments or memberships, and a function that would be found first."""
     with cluster.superuser("a") as superuser:
-        superuser.execute("create schema evil; create function evil.sha256(bytea) returns bytea return $1; grant usage on schema evil to public")
+        superuser.execute(
+            "create schema evil; create function evil.sha256(bytea) returns bytea return $1; grant usage on schema evil to public"
+        )
     cluster.install("a", options=HOSTILE, PGCLIENTENCODING="LATIN1")
     with cluster.superuser("a") as superuser:
         superuser.execute("drop schema evil cascade")
@@ -57,8 +59,17 @@ WAYS = [by_psql, by_psql_in_an_odd_session, by_python, by_alembic, by_alembic_of
 
 
 def alembic(cluster: Cluster, *arguments: str) -> str:
-    environment = {**os.environ, "PGRAG_DSN": cluster.dsn("a"), "PYTHONPATH": str(Path(_sql.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-m", "pgrag.migrations", *arguments], capture_output=True, text=True, env=environment)
+    environment = {
+        **os.environ,
+        "PGRAG_DSN": cluster.dsn("a"),
+        "PYTHONPATH": str(Path(_sql.__file__).parents[1]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pgrag.migrations", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -126,8 +137,12 @@ def test_the_comparison_would_notice(cluster: Cluster) -> None:
 
 
 @pytest.mark.contract("L1", "L2", "L4")
-@pytest.mark.parametrize("break_, code", [("drop extension vector", "RG101"), ("create schema pgrag_private", "RG105")])
-def test_a_refusal_reaches_the_caller_of_alembic_and_changes_nothing(cluster: Cluster, break_: str, code: str) -> None:
+@pytest.mark.parametrize(
+    "break_, code", [("drop extension vector", "RG101"), ("create schema pgrag_private", "RG105")]
+)
+def test_a_refusal_reaches_the_caller_of_alembic_and_changes_nothing(
+    cluster: Cluster, break_: str, code: str
+) -> None:
     cluster.create("a")
     with cluster.superuser("a") as superuser:
         superuser.execute(break_)
@@ -185,7 +200,11 @@ def test_versions_go_forward_and_what_is_released_is_frozen() -> None:
     assert scripts.get_heads() == [__version__]
     folder = _sql.files("migrations")
     frozen = folder / "frozen.sha256"
-    listed = dict(line.split()[::-1] for line in frozen.read_text(encoding="utf-8").splitlines()) if frozen.is_file() else {}
+    listed = (
+        dict(line.split()[::-1] for line in frozen.read_text(encoding="utf-8").splitlines())
+        if frozen.is_file()
+        else {}
+    )
     for revision in scripts.walk_revisions():
         source = Path(revision.path).read_text(encoding="utf-8")
         if revision.revision == __version__:
@@ -201,9 +220,16 @@ def test_there_is_no_way_back(cluster: Cluster) -> None:
     cluster.create("a")
     migrations.upgrade(cluster.dsn("a"))
     before = cluster.state("a")
-    environment = {**os.environ, "PGRAG_DSN": cluster.dsn("a"), "PYTHONPATH": str(Path(_sql.__file__).parents[1])}
+    environment = {
+        **os.environ,
+        "PGRAG_DSN": cluster.dsn("a"),
+        "PYTHONPATH": str(Path(_sql.__file__).parents[1]),
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "pgrag.migrations", "downgrade", "base"], capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "pgrag.migrations", "downgrade", "base"],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert done.returncode != 0 and "forward only" in done.stdout + done.stderr
     assert cluster.state("a") == before

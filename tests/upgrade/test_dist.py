@@ -72,7 +72,9 @@ def test_a_public_function_has_a_file_of_its_name() -> None:
 def test_the_version_is_one(module_database: Database) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     with module_database.superuser() as superuser:
-        installed, stamped = superuser.execute("select pgrag.version(), (select version_num from public.pgrag_alembic_version)").fetchone()
+        installed, stamped = superuser.execute(
+            "select pgrag.version(), (select version_num from public.pgrag_alembic_version)"
+        ).fetchone()
     assert {project["version"], installed, stamped} == {__version__}
 
 
@@ -90,5 +92,7 @@ def test_everything_public_is_explained(module_database: Database) -> None:
         assert len(comments) > 55
         assert [name for name, comment in comments.items() if not comment or comment[-1] not in ".;"] == []
         # No function has an overload: a call with named arguments means one thing.
-        overloads = superuser.execute("select proname from pg_proc where pronamespace = 'pgrag'::regnamespace group by 1 having count(*) > 1").fetchall()
+        overloads = superuser.execute(
+            "select proname from pg_proc where pronamespace = 'pgrag'::regnamespace group by 1 having count(*) > 1"
+        ).fetchall()
     assert overloads == []

@@ -13,7 +13,15 @@ from pgrag import __version__
 from tests.upgrade.cluster import AS_DOCUMENTED, DIST, INSTALLER, OLD_PGVECTOR, Cluster
 
 OWNERS = ("pgrag_owner", "pgrag_engine", "pgrag_viewer")
-APPLICATION = ("pgrag_reader", "pgrag_writer", "pgrag_admin", "pgrag_auditor", "pgrag_operator", "pgrag_keys", "pgrag_browser")
+APPLICATION = (
+    "pgrag_reader",
+    "pgrag_writer",
+    "pgrag_admin",
+    "pgrag_auditor",
+    "pgrag_operator",
+    "pgrag_keys",
+    "pgrag_browser",
+)
 
 
 def become(cluster: Cluster, database: str, user: str, role: str) -> None:
@@ -28,7 +36,10 @@ def test_psql_installs_as_an_owner_who_then_has_no_way_in(cluster: Cluster, opti
     cluster.install("a", options=f"{OLD_PGVECTOR} {options}")
     with cluster.superuser("a") as superuser:
         assert superuser.execute("select pgrag.version()").fetchone() == (__version__,)
-        assert [name for (name,) in superuser.execute("select extname from pg_extension order by 1")] == ["plpgsql", "vector"]
+        assert [name for (name,) in superuser.execute("select extname from pg_extension order by 1")] == [
+            "plpgsql",
+            "vector",
+        ]
         # Outside of its schemas there is the stamp, and nothing else.
         outside = superuser.execute(
             "select relname from pg_class where relnamespace not in "
@@ -73,7 +84,9 @@ def test_a_role_that_is_set_before_changes_nothing(cluster: Cluster) -> None:
     cluster.install("a", user="boss", flags=(*AS_DOCUMENTED, "-c", f"set role {INSTALLER}"))
     assert cluster.memberships() == set()
     with cluster.superuser("a") as superuser:
-        owner = superuser.execute("select relowner::regrole::text from pg_class where relname = 'pgrag_alembic_version'").fetchone()
+        owner = superuser.execute(
+            "select relowner::regrole::text from pg_class where relname = 'pgrag_alembic_version'"
+        ).fetchone()
     assert owner == ("boss",)
 
 
@@ -168,9 +181,13 @@ def test_it_installs_once(cluster: Cluster) -> None:
 @pytest.mark.contract("L2", "L4")
 @pytest.mark.parametrize("user", [INSTALLER, "boss"])
 @pytest.mark.parametrize(
-    "flags, code", [(("-X", "-v", "ON_ERROR_STOP=1"), "25P01"), (("-X",), "RG110")], ids=["no -1", "no flags at all"]
+    "flags, code",
+    [(("-X", "-v", "ON_ERROR_STOP=1"), "25P01"), (("-X",), "RG110")],
+    ids=["no -1", "no flags at all"],
 )
-def test_outside_of_a_transaction_nothing_is_made(cluster: Cluster, user: str, flags: tuple[str, ...], code: str) -> None:
+def test_outside_of_a_transaction_nothing_is_made(
+    cluster: Cluster, user: str, flags: tuple[str, ...], code: str
+) -> None:
     """Not even by a psql that goes on after each error, and not by a superuser."""
     cluster.create_role("boss", "superuser")
     for database in ("a", "b"):  # b: where the roles of another database's pgrag are there to be used
@@ -185,7 +202,11 @@ def test_outside_of_a_transaction_nothing_is_made(cluster: Cluster, user: str, f
 
 @pytest.mark.contract("L2", "L4")
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
-@pytest.mark.parametrize("fault", ["select 1/0;", "select pg_terminate_backend(pg_backend_pid());"], ids=["error", "lost connection"])
+@pytest.mark.parametrize(
+    "fault",
+    ["select 1/0;", "select pg_terminate_backend(pg_backend_pid());"],
+    ids=["error", "lost connection"],
+)
 def test_a_failure_on_the_way_leaves_nothing(cluster: Cluster, share: float, fault: str) -> None:
     cluster.create("a")
     before = cluster.state("a")
@@ -199,8 +220,12 @@ def test_a_failure_on_the_way_leaves_nothing(cluster: Cluster, share: float, fau
 
 
 @pytest.mark.contract("L2")
-@pytest.mark.parametrize("version, supported", [("0.8.2", False), ("0.8.3", False), ("0.8.4", True), ("0.10.0", True)])
-def test_an_old_pgvector_is_let_through_on_purpose_and_said(cluster: Cluster, version: str, supported: bool) -> None:
+@pytest.mark.parametrize(
+    "version, supported", [("0.8.2", False), ("0.8.3", False), ("0.8.4", True), ("0.10.0", True)]
+)
+def test_an_old_pgvector_is_let_through_on_purpose_and_said(
+    cluster: Cluster, version: str, supported: bool
+) -> None:
     cluster.create("a")
     with cluster.superuser("a") as superuser:
         superuser.execute("update pg_extension set extversion = %s where extname = 'vector'", (version,))
@@ -244,7 +269,9 @@ def test_a_second_database_and_a_second_installer(cluster: Cluster) -> None:
         installer.execute(hint[1])
     said = cluster.install("c", user="second_dba")
     assert "other roles may act" in said and f"roles: {INSTALLER}" in said  # it installed first, and may
-    assert {row for row in cluster.memberships() if row[1] == "second_dba"} == {(role, "second_dba", True, False, False) for role in OWNERS}
+    assert {row for row in cluster.memberships() if row[1] == "second_dba"} == {
+        (role, "second_dba", True, False, False) for role in OWNERS
+    }
     for role in OWNERS:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             become(cluster, "c", "second_dba", role)

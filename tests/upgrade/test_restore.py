@@ -19,7 +19,12 @@ QUESTIONS: list[dict[str, Any]] = [
     {"question": "refund within how many days?", "mode": "lexical"},
     {"question": "refund", "mode": "lexical", "as_of": "2024-03-01T00:00:00Z"},
     {"question": "refund", "mode": "hybrid", "embedding": [0.3, 1, 0.1], "space": "toy"},
-    {"question": "Rückerstattung für Geschenkkarten", "mode": "hybrid", "embedding": [0.1, 0.2, 1], "space": "toy"},
+    {
+        "question": "Rückerstattung für Geschenkkarten",
+        "mode": "hybrid",
+        "embedding": [0.1, 0.2, 1],
+        "space": "toy",
+    },
     {"question": "refund", "mode": "dense", "embedding": [1, 0.5, 0], "space": "toy", "fusion": "rrf"},
     {"question": "quantum teleportation", "mode": "lexical"},
 ]
@@ -30,23 +35,63 @@ def fill(database: Database) -> None:
     """Something of everything: nested groups, narrow readers, revisions in force and not, a rollback, a tombstone."""
     for tenant, days in (("a", 30), ("b", 90)):
         database.put_tenant(tenant, sources=("handbook", "wiki"))
-        database.put_principals(tenant, users=["alice", "fay", "old"], groups={"staff": ["finance"], "finance": ["fay"]})
+        database.put_principals(
+            tenant, users=["alice", "fay", "old"], groups={"staff": ["finance"], "finance": ["fay"]}
+        )
         with database.admin(tenant) as admin:
             admin.execute("select pgrag.drop_principal('old')")
         with database.writer(tenant, "handbook") as writer:
             put = database.put_document
-            put(writer, "refund.md", [f"A refund is paid within {days} days. ", "Keep the receipt: 100% :z \\ 'quoted'."], revision="v1",
-                vectors=[[1, 0.2, 0], [0, 1, 0]], effective_from="2024-01-01", dated="2024-01-01", tags=["money"])
-            put(writer, "refund.md", [f"A refund is paid within {days // 2} days."], revision="v2", vectors=[[1, 0.3, 0]], effective_from="2025-01-01")
-            put(writer, "karten.md", "Geschenkkarten: keine Rückerstattung 💶.", language="de", vectors=[[0, 0, 1]], readers=["staff"])
-            put(writer, "exceptions.md", "Refund exceptions of key accounts.", vectors=[[0.9, 0.1, 0]], readers=["finance"], revision="v1")
-            put(writer, "exceptions.md", "Refund exceptions, withdrawn.", vectors=[[0.9, 0.2, 0]], readers=["finance"], revision="v2")
+            put(
+                writer,
+                "refund.md",
+                [f"A refund is paid within {days} days. ", "Keep the receipt: 100% :z \\ 'quoted'."],
+                revision="v1",
+                vectors=[[1, 0.2, 0], [0, 1, 0]],
+                effective_from="2024-01-01",
+                dated="2024-01-01",
+                tags=["money"],
+            )
+            put(
+                writer,
+                "refund.md",
+                [f"A refund is paid within {days // 2} days."],
+                revision="v2",
+                vectors=[[1, 0.3, 0]],
+                effective_from="2025-01-01",
+            )
+            put(
+                writer,
+                "karten.md",
+                "Geschenkkarten: keine Rückerstattung 💶.",
+                language="de",
+                vectors=[[0, 0, 1]],
+                readers=["staff"],
+            )
+            put(
+                writer,
+                "exceptions.md",
+                "Refund exceptions of key accounts.",
+                vectors=[[0.9, 0.1, 0]],
+                readers=["finance"],
+                revision="v1",
+            )
+            put(
+                writer,
+                "exceptions.md",
+                "Refund exceptions, withdrawn.",
+                vectors=[[0.9, 0.2, 0]],
+                readers=["finance"],
+                revision="v2",
+            )
             writer.execute("select pgrag.rollback('exceptions.md')")
             put(writer, "staged.md", "A refund of tomorrow.", vectors=[[1, 0, 0]], activate=False)
             put(writer, "gone.md", "A refund of yesterday.", vectors=[[1, 0, 0]])
             writer.execute("select pgrag.delete_document('gone.md')")
         with database.writer(tenant, "wiki") as writer:
-            database.put_document(writer, "refund.md", "A page of the wiki on refund.", vectors=[[0.5, 0.5, 0]])
+            database.put_document(
+                writer, "refund.md", "A page of the wiki on refund.", vectors=[[0.5, 0.5, 0]]
+            )
     with database.role("keys") as keys:
         keys.execute("select pgrag.add_signing_key('retired', %s, 'x', 'y')", (b"r" * 32,))
         keys.execute("select pgrag.retire_signing_key('retired')")
@@ -60,7 +105,11 @@ def answers(database: Database) -> list[str]:
             for question in QUESTIONS:
                 request = (json.dumps(question),)
                 found.append(reader.execute("select pgrag.search_json(%s)::text", request).fetchone()[0])
-                found.append(reader.execute("select (pgrag.packet_json(%s) - array['issued_at', 'seal'])::text", request).fetchone()[0])
+                found.append(
+                    reader.execute(
+                        "select (pgrag.packet_json(%s) - array['issued_at', 'seal'])::text", request
+                    ).fetchone()[0]
+                )
     return found
 
 
@@ -88,7 +137,9 @@ def backup_role(cluster: Cluster) -> str:
 
 
 def dump(cluster: Cluster, database: str, *options: str, user: str = "") -> str:
-    done = cluster.run("pg_dump", "--restrict-key=x", *options, "--dbname", database, database=database, user=user)
+    done = cluster.run(
+        "pg_dump", "--restrict-key=x", *options, "--dbname", database, database=database, user=user
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -112,8 +163,15 @@ def filled(cluster: Cluster) -> Database:
 
 @pytest.mark.contract("L1", "L4", "F9")
 @pytest.mark.parametrize("how", ["as engine", "as superuser"])
-def test_a_restored_database_is_the_same_and_answers_the_same(cluster: Cluster, filled: Database, how: str) -> None:
-    before, contents, schema, privileges = answers(filled), rows(cluster, "a"), cluster.schema("a"), cluster.privileges("a")
+def test_a_restored_database_is_the_same_and_answers_the_same(
+    cluster: Cluster, filled: Database, how: str
+) -> None:
+    before, contents, schema, privileges = (
+        answers(filled),
+        rows(cluster, "a"),
+        cluster.schema("a"),
+        cluster.privileges("a"),
+    )
     with filled.reader("a", "alice") as reader:
         packet = filled.packet(reader, "refund", "hybrid", embedding=[1, 0.2, 0], space="toy")
         reply = {"answer": "15 days.", "citations": [{"id": "e1", "quote": packet["excerpts"][0]["text"]}]}
@@ -121,7 +179,11 @@ def test_a_restored_database_is_the_same_and_answers_the_same(cluster: Cluster, 
     assert verdict["valid"] and answers(filled) == before  # it is deterministic to begin with
     assert len(set(before)) > 24 and sum("chunk_id" in answer for answer in before) > 12
 
-    script = dump(cluster, "a", *AS_ENGINE, user=backup_role(cluster)) if how == "as engine" else dump(cluster, "a")
+    script = (
+        dump(cluster, "a", *AS_ENGINE, user=backup_role(cluster))
+        if how == "as engine"
+        else dump(cluster, "a")
+    )
     roles = cluster.run("pg_dumpall", "--roles-only").stdout
     memberships = cluster.memberships()
 
@@ -156,18 +218,24 @@ def test_the_archive_format_restores_too(cluster: Cluster, filled: Database, tmp
     done = cluster.run("pg_dump", *AS_ENGINE, *archive, "--dbname=a", user=backup_role(cluster))
     assert done.returncode == 0, done.stderr
     cluster.create("b", vector=False)
-    done = cluster.run("pg_restore", "--exit-on-error", "--single-transaction", "--dbname=b", tmp_path / "a.dump")
+    done = cluster.run(
+        "pg_restore", "--exit-on-error", "--single-transaction", "--dbname=b", tmp_path / "a.dump"
+    )
     assert done.returncode == 0, done.stderr
     assert (cluster.schema("b"), rows(cluster, "b")) == (schema, contents)
 
 
 @pytest.mark.contract("L4")
 @pytest.mark.parametrize("role", ["pgrag_owner", "pgrag_engine"])
-def test_a_dump_without_row_security_is_an_error_and_not_an_empty_file(cluster: Cluster, filled: Database, role: str) -> None:
+def test_a_dump_without_row_security_is_an_error_and_not_an_empty_file(
+    cluster: Cluster, filled: Database, role: str
+) -> None:
     backup_role(cluster)
     with cluster.superuser() as superuser:
         superuser.execute("grant pgrag_owner to backup with inherit false, set true")
-        superuser.execute("alter database a owner to pgrag_owner")  # so that nothing else is in the owner's way
+        superuser.execute(
+            "alter database a owner to pgrag_owner"
+        )  # so that nothing else is in the owner's way
     with cluster.superuser("a") as superuser:
         superuser.execute("grant select on public.pgrag_alembic_version to pgrag_owner")
     done = cluster.run("pg_dump", f"--role={role}", "--dbname=a", database="a", user="backup")
@@ -211,9 +279,13 @@ def test_a_restore_needs_a_superuser_and_says_so(cluster: Cluster, filled: Datab
 def test_a_backup_without_signing_keys(cluster: Cluster, filled: Database) -> None:
     """It cannot mint anyone; every token is refused until a key is added, and then all is as before."""
     before = answers(filled)
-    script = dump(cluster, "a", *AS_ENGINE, "--exclude-table-data=pgrag_private.signing_key", user=backup_role(cluster))
+    script = dump(
+        cluster, "a", *AS_ENGINE, "--exclude-table-data=pgrag_private.signing_key", user=backup_role(cluster)
+    )
     with cluster.superuser("a") as superuser:
-        (pad,) = superuser.execute("select inner_pad::text from pgrag_private.signing_key where kid = %s", (KID,)).fetchone()
+        (pad,) = superuser.execute(
+            "select inner_pad::text from pgrag_private.signing_key where kid = %s", (KID,)
+        ).fetchone()
     assert pad not in script
     assert pad in dump(cluster, "a")  # control
     restore(cluster, script, "b")
@@ -241,7 +313,9 @@ def without_internal_keys(cluster: Cluster, filled: Database) -> tuple[Database,
     with filled.reader("a", "alice") as reader:
         packet = filled.packet(reader, "refund")
         assert filled.validate(reader, packet, REPLY)["valid"]
-    script = dump(cluster, "a", *AS_ENGINE, "--exclude-table-data=pgrag_private.internal_key", user=backup_role(cluster))
+    script = dump(
+        cluster, "a", *AS_ENGINE, "--exclude-table-data=pgrag_private.internal_key", user=backup_role(cluster)
+    )
     restore(cluster, script, "b")
     return Database(filled.admin_dsn, "b"), packet
 
@@ -250,7 +324,9 @@ REPLY = {"answer": "15 days.", "citations": [{"id": "e1"}]}
 
 
 @pytest.mark.contract("L4", "A2", "G5")
-def test_a_backup_without_internal_keys(cluster: Cluster, without_internal_keys: tuple[Database, dict[str, Any]]) -> None:
+def test_a_backup_without_internal_keys(
+    cluster: Cluster, without_internal_keys: tuple[Database, dict[str, Any]]
+) -> None:
     """New ones are made as docs/operations.md says; then all works, but what the old ones sealed is void."""
     database, packet = without_internal_keys
     with cluster.superuser("b") as superuser, superuser.transaction():
@@ -265,16 +341,26 @@ def test_a_backup_without_internal_keys(cluster: Cluster, without_internal_keys:
 
 
 @pytest.mark.contract("A2")
-def test_without_internal_keys_nobody_is_authenticated(without_internal_keys: tuple[Database, dict[str, Any]]) -> None:
+def test_without_internal_keys_nobody_is_authenticated(
+    without_internal_keys: tuple[Database, dict[str, Any]],
+) -> None:
     database, _ = without_internal_keys
     with pytest.raises(psycopg.Error), database.reader("a", "alice") as reader:
         database.search(reader, "refund")
 
 
-@pytest.mark.xfail(strict=True, reason="fault: internal_mac returns null where the key is missing, and validate_reply compares with null")
+@pytest.mark.xfail(
+    strict=True,
+    reason="fault: internal_mac returns null where the key is missing, and validate_reply compares with null",
+)
 @pytest.mark.contract("G5")
-def test_without_internal_keys_no_packet_is_accepted(without_internal_keys: tuple[Database, dict[str, Any]]) -> None:
+def test_without_internal_keys_no_packet_is_accepted(
+    without_internal_keys: tuple[Database, dict[str, Any]],
+) -> None:
     database, packet = without_internal_keys
     packet["seal"] = "forged"
     with database.role("reader") as reader, pytest.raises(psycopg.Error):
-        reader.execute("select pgrag.validate_reply(%s, %s, %s)", (json.dumps(packet), json.dumps(REPLY), database.token("a", "alice")))
+        reader.execute(
+            "select pgrag.validate_reply(%s, %s, %s)",
+            (json.dumps(packet), json.dumps(REPLY), database.token("a", "alice")),
+        )

@@ -26,7 +26,12 @@ def fill(database: Database) -> None:
     database.put_tenant("a")
     database.put_principals("a", users=["alice"])
     with database.writer("a", "handbook") as writer:
-        database.put_document(writer, "refund.md", ["Refunds within 30 days. ", "Gift cards never."], vectors=[[1, 0, 0], [0, 1, 0]])
+        database.put_document(
+            writer,
+            "refund.md",
+            ["Refunds within 30 days. ", "Gift cards never."],
+            vectors=[[1, 0, 0], [0, 1, 0]],
+        )
 
 
 def ask(database: Database) -> str:
@@ -45,7 +50,9 @@ def let_temp_again(cluster: Cluster, database: str, said: str) -> None:
 
 @pytest.mark.contract("L2")
 @pytest.mark.parametrize("user", [INSTALLER, "boss"])
-def test_it_leaves_the_other_database_working_and_at_last_a_clean_cluster(cluster: Cluster, user: str) -> None:
+def test_it_leaves_the_other_database_working_and_at_last_a_clean_cluster(
+    cluster: Cluster, user: str
+) -> None:
     cluster.create_role("boss", "superuser")
     before = installed(cluster, "a")
     installed(cluster, "b")
@@ -67,7 +74,9 @@ def test_it_leaves_the_other_database_working_and_at_last_a_clean_cluster(cluste
     assert done.returncode == 0, done.stderr
     assert "stays" not in done.stderr
     with cluster.superuser() as superuser:  # the applications' logins are not pgrag's to drop
-        for (name,) in superuser.execute("select rolname from pg_roles where rolname like 'app\\_%'").fetchall():
+        for (name,) in superuser.execute(
+            "select rolname from pg_roles where rolname like 'app\\_%'"
+        ).fetchall():
             superuser.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
     assert cluster.schema("b") == before[0]
     assert cluster.roles() == before[1]
@@ -79,7 +88,9 @@ def test_it_is_refused_where_pgrag_is_not(cluster: Cluster) -> None:
     cluster.create("a")
     cluster.create("b")
     with cluster.superuser("b") as superuser:  # somebody else's schemas of that name
-        superuser.execute("create schema pgrag; create schema pgrag_data; create schema pgrag_private; create table pgrag.precious ()")
+        superuser.execute(
+            "create schema pgrag; create schema pgrag_data; create schema pgrag_private; create table pgrag.precious ()"
+        )
     for database in ("a", "b"):
         before = cluster.state(database)
         done = cluster.psql(database, UNINSTALL, flags=SINGLE)
@@ -99,12 +110,27 @@ def test_another_role_cannot(cluster: Cluster, attributes: str) -> None:
 
 
 OBSTACLES = {  # made by a superuser: nobody else can
-    "a view of yours": ("create view public.mine as select document from pgrag.documents", "drop view public.mine"),
+    "a view of yours": (
+        "create view public.mine as select document from pgrag.documents",
+        "drop view public.mine",
+    ),
     "a table of yours in its schema": ("create table pgrag.mine (a int)", "drop table pgrag.mine"),
-    "a table of yours among its tables": ("create table pgrag_data.mine (a int)", "drop table pgrag_data.mine"),
-    "a function of yours in its schema": ("create function pgrag_private.mine() returns int return 1", "drop function pgrag_private.mine"),
-    "a column of its type": ("create table public.mine (a pgrag_private.principal)", "drop table public.mine"),
-    "a foreign key to it": ("create table public.mine (a bigint references pgrag_data.tenant)", "drop table public.mine"),
+    "a table of yours among its tables": (
+        "create table pgrag_data.mine (a int)",
+        "drop table pgrag_data.mine",
+    ),
+    "a function of yours in its schema": (
+        "create function pgrag_private.mine() returns int return 1",
+        "drop function pgrag_private.mine",
+    ),
+    "a column of its type": (
+        "create table public.mine (a pgrag_private.principal)",
+        "drop table public.mine",
+    ),
+    "a foreign key to it": (
+        "create table public.mine (a bigint references pgrag_data.tenant)",
+        "drop table public.mine",
+    ),
 }
 
 

@@ -73,7 +73,7 @@ def test_it_contains_every_file(wheel: Path) -> None:
     assert expected <= found, expected - found
     # And nothing that is not for users: no tests, no caches, no shared data.
     assert {name.split("/")[0] for name in found} == {"pgrag", f"pgrag_postgres-{__version__}.dist-info"}
-    assert not [name for name in found if "__pycache__" in name or "jsonl" in name and "handbook" not in name]
+    assert not [name for name in found if "__pycache__" in name or ("jsonl" in name and "handbook" not in name)]
 
 
 @pytest.mark.contract("L1")
@@ -81,16 +81,31 @@ def test_what_is_installed_from_it_finds_them(wheel: Path, tmp_path: Path) -> No
     fresh = tmp_path / "a fresh environment"
     run(sys.executable, "-m", "venv", "--without-pip", fresh)
     python = fresh / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        wheel,
+    )
     # The dependencies are this environment's, after the fresh one's own packages.
     (packages,) = fresh.glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path), encoding="utf-8")
+    (packages / "dependencies.pth").write_text(
+        "\n".join(path for path in sys.path if "site-packages" in path), encoding="utf-8"
+    )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = run(python, "-c", LOOK, cwd=tmp_path, env=environment)
     assert said.decode() == migrations.script()
 
 
-@pytest.mark.xfail(strict=True, reason="fault: hatchling leaves dist/ out of the sdist; pyproject.toml must force-include it")
+@pytest.mark.xfail(
+    strict=True, reason="fault: hatchling leaves dist/ out of the sdist; pyproject.toml must force-include it"
+)
 @pytest.mark.contract("L1")
 def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, tmp_path: Path) -> None:
     pytest.importorskip("hatchling")

@@ -1,0 +1,163 @@
+"""What the planner makes of it, on statistics of some thousand chunks: facts that the design rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support import Database
+
+DOCUMENTS, CHUNKS, OPEN = 100, 50, 3  # of tenant a; alice may read OPEN of its documents, bob all of them
+ALL = DOCUMENTS * CHUNKS
+WORDS = "refund window price tent stove boat lease deposit invoice holiday salary travel".split()
+SEARCHES = {
+    "lexical": """select pgrag.search_json('{"question": "refund window", "mode": "lexical"}')""",
+    "dense": """select pgrag.search_json('{"question": "refund", "mode": "dense", "space": "toy", "embedding": [1, 1, 1]}')""",
+}
+# Scans and tuples of this transaction: of a table, and of an index by its name.
+COUNTERS = """
+select relname, pg_stat_get_xact_numscans(oid), pg_stat_get_xact_tuples_returned(oid), pg_stat_get_xact_tuples_fetched(oid)
+  from pg_class where relnamespace = 'pgrag_data'::regnamespace and relkind in ('r', 'i')
+"""
+
+
+@pytest.fixture(scope="module")
+def world(module_database: Database) -> Database:
+    database = module_database
+    for tenant in ("a", "b"):
+        database.put_tenant(tenant)
+        database.put_principals(tenant, users=["alice", "bob"], groups={"team": ["bob"]})
+    with database.writer("a", "handbook") as writer:
+        for document in range(DOCUMENTS):
+            texts = [f"Rule {document}.{n}: {WORDS[n % 12]} and {WORDS[(n + document) % 12]} within {n} days. " for n in range(CHUNKS)]
+            if document == 7:
+                texts[0] = "The rare word is zanzibar. "
+            vectors = [[1 + n % 5, 1 + n % 7, document % 3] for n in range(CHUNKS)]
+            readers = ["everyone"] if document < OPEN else ["team"]
+            database.put_document(writer, f"{document}.md", texts, readers=readers, vectors=vectors)
+    with database.writer("b", "handbook") as writer:
+        database.put_document(writer, "b.md", ["A refund window. "] * CHUNKS, vectors=[[1, 1, 1]] * CHUNKS)
+    with database.superuser() as superuser:
+        superuser.execute("vacuum analyze")
+        assert superuser.execute("select count(*) from pgrag_data.chunk").fetchone()[0] == ALL + CHUNKS
+    return database
+
+
+@pytest.fixture
+def superuser(world: Database) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser in a transaction that is undone: indexes and policies come and go with it."""
+    with psycopg.connect(world.dsn()) as connection:
+        yield connection
+        connection.rollback()
+
+
+def explain(connection: psycopg.Connection[Any], sql: str, options: str = "costs off") -> str:
+    return "\n".join(row[0] for row in connection.execute(f"explain ({options}) {sql}"))
+
+
+def counted(connection: psycopg.Connection[Any], sql: str) -> dict[str, tuple[int, int, int]]:
+    """Scans, and tuples returned and fetched, for each table and index, of the second execution."""
+    connection.execute(sql)
+    before = {name: rest for name, *rest in connection.execute(COUNTERS)}
+    connection.execute(sql)
+    return {name: tuple(b - a for a, b in zip(before[name], rest, strict=True)) for name, *rest in connection.execute(COUNTERS)}
+
+
+RARE = "select revision_id from pgrag_data.chunk_lex where tenant_id = 1 and lexemes @@ 'zanzibar'"
+
+
+@pytest.mark.contract("A8")
+def test_the_constant_policy_folds_away_and_a_real_one_costs_the_index(superuser: psycopg.Connection[Any]) -> None:
+    """Why the engine's policy is `true`: `@@` is not leakproof, and below a predicate it cannot reach an index."""
+    superuser.execute("create index gin_of_the_test on pgrag_data.chunk_lex using gin (lexemes)")
+    superuser.execute("set local role pgrag_engine")
+    assert "Bitmap Index Scan on gin_of_the_test" in explain(superuser, RARE)
+    assert "Filter" not in explain(superuser, "select revision_id from pgrag_data.chunk_lex")
+    superuser.execute("reset role")
+    superuser.execute("alter policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex using (tenant_id = nullif(current_setting('pgrag.x', true), '')::bigint)")
+    superuser.execute("set local role pgrag_engine")
+    plan = explain(superuser, RARE)
+    assert "gin_of_the_test" not in plan
+    assert "current_setting" in plan
+
+
+@pytest.mark.contract("A8")
+def test_the_owner_plans_for_no_row(superuser: psycopg.Connection[Any]) -> None:
+    superuser.execute("set local role pgrag_owner")
+    assert "One-Time Filter: false" in explain(superuser, "select * from pgrag_data.chunk")
+    superuser.execute("set local role pgrag_engine")  # control
+    assert "One-Time Filter" not in explain(superuser, "select * from pgrag_data.chunk")
+
+
+@pytest.mark.contract("A8")
+@pytest.mark.parametrize("view", ["pgrag.documents", "pgrag.chunks"])
+def test_browse_policies_are_init_plans(world: Database, view: str) -> None:
+    """The principal is verified and the scope computed a few times a statement, however many rows there are."""
+    with world.superuser() as superuser:
+        superuser.execute(f"alter database {world.name} set track_functions = 'all'")
+    calls, rows = {}, {}
+    for subject in ("alice", "bob"):
+        with world.role("browser") as browser:
+            browser.execute("select pgrag.authenticate(%s)", (world.token("a", subject),))
+            plan = explain(browser, f"select * from {view}", "verbose, costs off")
+            lines = [line.strip() for line in plan.splitlines() if "browse_" in line]
+            assert lines
+            assert {line.split("(")[0] for line in lines} == {"Output: pgrag_private.browse_tenant", "Output: pgrag_private.browse_revisions"}
+            assert plan.count("InitPlan ") >= len(lines)
+            before = dict(browser.execute("select funcname, calls from pg_stat_xact_user_functions"))
+            rows[subject] = len(browser.execute(f"select * from {view}").fetchall())
+            after = dict(browser.execute("select funcname, calls from pg_stat_xact_user_functions"))
+            calls[subject] = {name: after[name] - before.get(name, 0) for name in ("browse_tenant", "browse_revisions", "scope")}
+    assert rows["bob"] == rows["alice"] * DOCUMENTS / OPEN
+    assert calls["alice"] == calls["bob"]
+    tables = 3 if view == "pgrag.documents" else 4
+    assert calls["bob"]["browse_tenant"] <= tables
+    assert calls["bob"]["scope"] == calls["bob"]["browse_revisions"] <= tables - 1
+    with world.superuser() as superuser:
+        superuser.execute(f"alter database {world.name} reset track_functions")
+
+
+@pytest.mark.contract("A8")
+def test_without_the_sub_select_the_policy_would_be_called_for_each_row(world: Database, superuser: psycopg.Connection[Any]) -> None:
+    """Control for the one above: the function itself in the policy, as one would first write it."""
+    superuser.execute("alter policy pgrag_chunk_select on pgrag_data.chunk using (revision_id = any (pgrag_private.browse_revisions()))")
+    superuser.execute("select pgrag.authenticate(%s)", (world.token("a", "alice"),))
+    superuser.execute("grant execute on function pgrag_private.browse_revisions() to pgrag_viewer; set local role pgrag_viewer")
+    plan = explain(superuser, "select * from pgrag_data.chunk", "verbose, costs off")
+    assert "ANY (pgrag_private.browse_revisions())" in plan
+
+
+@pytest.mark.contract("A4", "A7", "A9")
+@pytest.mark.parametrize(("mode", "table"), [("lexical", "chunk_lex"), ("dense", "chunk_vec")])
+def test_a_small_scope_is_read_by_the_primary_key(world: Database, mode: str, table: str) -> None:
+    """The lanes touch the rows of the scope and no others: not the hidden ones, not another tenant's."""
+    visible = OPEN * CHUNKS
+    with world.reader("a", "alice") as reader:
+        found = counted(reader, SEARCHES[mode])
+        scans, returned, fetched = found[f"{table}_pkey"]
+        assert OPEN <= scans + returned
+        assert visible <= returned <= 2 * visible  # at most twice over
+        assert found[table][0] == 0 or found[table][1] == 0  # no sequential scan read anything
+        assert found["chunk"][1] == 0 and found["chunk"][2] <= 2 * visible
+        # control: the same search with the indexes off reads all there is
+        reader.execute("set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off")
+        assert counted(reader, SEARCHES[mode])[table][1] >= ALL
+
+
+@pytest.mark.contract("A7")
+def test_a_small_scope_reads_the_same_however_much_is_hidden(world: Database) -> None:
+    """What a search touches is a matter of the scope: the same counters before and after a thousand hidden chunks."""
+    with world.reader("a", "alice") as reader:
+        before = {mode: counted(reader, search) for mode, search in SEARCHES.items()}
+    with world.writer("a", "handbook") as writer:
+        world.put_document(writer, "more.md", ["A refund window. "] * 1000, vectors=[[1, 1, 1]] * 1000, readers=["team"])
+    with world.reader("a", "alice") as reader:
+        after = {mode: counted(reader, search) for mode, search in SEARCHES.items()}
+    lanes = ("chunk_lex", "chunk_lex_pkey", "chunk_vec", "chunk_vec_pkey", "chunk")
+    assert {mode: [c[name] for name in lanes] for mode, c in after.items()} == {mode: [c[name] for name in lanes] for mode, c in before.items()}
+    with world.reader("a", "bob") as reader:  # control: whoever may see them reads them
+        assert counted(reader, SEARCHES["lexical"])["chunk_lex"] != before["lexical"]["chunk_lex"]
+

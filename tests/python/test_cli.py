@@ -1,0 +1,746 @@
+"""The command line, on a real database: what it prints, its exit codes, and what it never prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jwt
+import psycopg
+import pytest
+from psycopg import sql
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from pgrag import __version__, _sql
+from pgrag.cli import app
+from pgrag.cli._output import safe
+from tests.conftest import create_installer
+from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
+
+COMMANDS = sorted(str(one.name) for one in app.registered_commands)
+SIGNER = {"PGRAG_SIGNING_KEY": SECRET.hex(), "PGRAG_KID": KID, "PGRAG_ISSUER": ISSUER, "PGRAG_AUDIENCE": AUDIENCE}
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """Of a failure with --json: the one document on standard error, and nothing on standard output."""
+        assert self.out == ""
+        error: dict[str, Any] = json.loads(self.err)["error"]
+        return error
+
+
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command in an empty folder, with the test's signing key and no other setting."""
+    for name in [one for one in os.environ if one.startswith("PGRAG_") and not one.startswith("PGRAG_TEST_")]:
+        monkeypatch.delenv(name)
+    for name, value in SIGNER.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def run(*arguments: object, code: int = 0, given: str | None = None, **env: str | None) -> Answer:
+        result = CliRunner().invoke(app, [str(one) for one in arguments], input=given, env=env)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code == code, (result.exit_code, result.stdout, result.stderr)
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def two_tenants(module_database: Database) -> Database:
+    for tenant, days in (("a", "30"), ("b", "90")):
+        module_database.put_tenant(tenant)
+        module_database.put_principals(tenant, users=["alice", "bob"])
+        with module_database.writer(tenant, "handbook") as writer:
+            body = f"The refund window is {days} days."
+            module_database.put_document(writer, "refund-window.md", body, tags=["refunds"])
+            if tenant == "a":
+                body = "The refund window of finance is 45 days."
+                module_database.put_document(writer, "exceptions.md", body, readers=["bob"])
+    return module_database
+
+
+@pytest.fixture
+def ask(cli: Cli, two_tenants: Database) -> Cli:
+    """The command line as a reader of tenant a."""
+
+    def run(*arguments: object, **options: Any) -> Answer:
+        env = {"PGRAG_DSN": two_tenants.dsn("app_reader"), "PGRAG_TENANT": "a", "PGRAG_SUBJECT": "alice"}
+        return cli(*arguments, **{**env, **options})
+
+    return run
+
+
+# -- Help ----------------------------------------------------------------------------------------------
+
+
+def test_the_commands_are_the_documented_ones() -> None:
+    assert set(COMMANDS) == {
+        *("init", "ingest", "search", "packet", "validate", "activate", "rollback", "revoke"),
+        *("token", "status", "sql", "demo"),
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(cli: Cli, command: str) -> None:
+    said = cli(command, "--help").out
+    assert "--json" in said
+    assert not CONTROL.search(said)
+    if command not in ("status", "demo"):  # which need no argument
+        assert "$ " in said, "an example"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_in_help_are_right(command: str) -> None:
+    registered = next(one for one in app.registered_commands if one.name == command)
+    parsed = get_command(app).commands[command]
+    known = {option for parameter in parsed.params for option in parameter.opts}
+    for example in re.findall(r"\$ (.*)", registered.callback.__doc__):
+        for part in re.findall(r"pgrag ([^|>&)]*)", example):
+            name, *rest = part.split()
+            if name == command:
+                assert {one for one in rest if one.startswith("-") and one != "-"} <= known
+
+
+def test_help_shows_the_exit_codes_and_no_arguments_is_help(cli: Cli) -> None:
+    said = cli("--help").out
+    assert re.search(r"0 done.*1 refused.*2 wrong usage.*3 no evidence.*4 a reply", said, re.DOTALL)
+    assert cli("--version").out == f"pgrag {__version__}\n"
+    assert "Usage" in cli("search", code=2).err
+
+
+# -- search ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("A1", "G1")
+def test_a_reader_gets_the_own_tenants_evidence(ask: Cli) -> None:
+    question = "What is the refund window?"
+    claim = ask("search", f"{question} I am an administrator of tenant b.", "--json", code=3).json
+    assert [hit["text"] for hit in claim["hits"]] == ["The refund window is 30 days."]  # if hardly near
+    found = ask("search", question, "--json").json
+    assert [hit["text"] for hit in found["hits"]] == ["The refund window is 30 days."]
+    assert "is 30 days" in ask("search", question).out
+    assert "90 days" not in ask("search", question).out
+    assert "90 days" in ask("search", question, "--tenant", "b").out  # control
+    assert "45 days" in ask("search", question, "--subject", "bob").out
+
+
+@pytest.mark.contract("A3")
+def test_abstentions_exit_with_3(ask: Cli) -> None:
+    teleport = "How does quantum teleportation transfer the state of a particle?"
+    assert ask("search", teleport, "--json", code=3).json["status"] == "abstain"
+    assert "no evidence" in ask("search", teleport, code=3).out
+    assert ask("packet", teleport, "--json", code=3).json["excerpts"] == []
+    unknown = ask("search", "refund window", "--subject", "mallory", "--json", code=3).json
+    assert (unknown["reason"], unknown["scope"]) == ("nothing_visible", {"documents": 0, "chunks": 0})
+
+
+def test_a_search_says_what_it_searched(ask: Cli) -> None:
+    said = ask("search", "refund window", "-k", "1")
+    assert "handbook:refund-window.md @" in said.out
+    assert "lexical, among 1 passages of 1 documents" in said.out
+    assert said.err == ""
+
+
+@pytest.mark.contract("F6")
+@pytest.mark.parametrize("k", ["1.5", "true", "0", "-1", "2x", '"2"', "", "101", "1e1", "٣", "99999999999"])
+@pytest.mark.parametrize("command", ["search", "packet"])
+def test_k_is_a_whole_number_from_1_to_100(ask: Cli, command: str, k: str) -> None:
+    error = ask(command, "refund window", "-k", k, "--json", code=1).error
+    assert error["code"] == "RG302"
+    assert error["hint"]
+    text = ask(command, "refund window", "--k", k, code=1)
+    assert text.out == ""
+    assert text.err.startswith("error: RG302 k must be a whole number")
+    assert "\nhint: " in text.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--budget", "0"], "RG306"),
+        (["--budget", "1.5"], "RG306"),
+        (["--reserve", "-1"], "RG306"),
+        (["--reserve", "true"], "RG306"),
+        (["--as-of", "yesterday"], "RG303"),
+        (["--filter", "colour=red"], "RG304"),
+        (["--filter", "red"], "RG304"),
+        (["--filter", "{bad"], "RG304"),
+        (["--filter", '{"source": "handbook"}', "--filter", "source=handbook"], "RG304"),
+        (["--mode", "dense"], "RG305"),
+        (["--budget", "40", "--strict"], "RG502"),
+        (["--embedder", "nothing"], "RG413"),
+        (["--config", "missing.toml"], "RG414"),
+    ],
+)
+def test_refusals_name_their_code(ask: Cli, arguments: list[str], code: str) -> None:
+    assert ask("packet", "refund window", *arguments, "--json", code=1).error["code"] == code
+
+
+def test_an_empty_question_is_refused(ask: Cli) -> None:
+    assert ask("search", " ", "--json", code=1).error["code"] == "RG301"
+
+
+@pytest.mark.parametrize("where", ["tags=refunds", '{"tags": ["refunds"]}', "source=handbook", "language=en"])
+def test_a_filter_narrows(ask: Cli, where: str) -> None:
+    assert len(ask("search", "refund window", "--filter", where, "--json").json["hits"]) == 1
+    both = ask("search", "refund window", "--filter", "source=wiki", "--filter", "source=handbook", "--json").json
+    assert len(both["hits"]) == 1
+    assert ask("search", "refund window", "--filter", "tags=other", "--json", code=3).json["hits"] == []
+
+
+@pytest.mark.contract("B7")
+def test_as_of_asks_for_another_day(cli: Cli, database: Database) -> None:
+    database.put_tenant("a")
+    database.put_principals("a", users=["alice"])
+    with database.writer("a", "handbook") as writer:
+        for day, days in (("2023-01-01", 14), ("2024-01-01", 30)):
+            database.put_document(writer, "refund.md", f"Refunds within {days} days.", revision=day, effective_from=day)
+    about = ("search", "refunds", "--dsn", database.dsn("app_reader"), "--tenant", "a", "--subject", "alice", "--json")
+    assert [hit["revision"] for hit in cli(*about).json["hits"]] == ["2024-01-01"]
+    for moment in ("2023-06-01", "2023-06-01T12:00:00Z", "2023-12-31T23:59:59+00:00"):
+        assert [hit["revision"] for hit in cli(*about, "--as-of", moment).json["hits"]] == ["2023-01-01"]
+
+
+# -- packet and validate -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packet(ask: Cli) -> dict[str, Any]:
+    found: dict[str, Any] = ask("packet", "What is the refund window?", "--json").json
+    return found
+
+
+def _validate(ask: Cli, packet: Any, reply: Any, *more: str, code: int = 0) -> Answer:
+    Path("packet.json").write_text(json.dumps(packet), encoding="utf-8")
+    given = reply if isinstance(reply, str) else json.dumps(reply)
+    return ask("validate", "--packet", "packet.json", "--reply", "-", *more, given=given, code=code)
+
+
+@pytest.mark.contract("H1", "H2")
+def test_a_reply_is_validated(ask: Cli, packet: dict[str, Any]) -> None:
+    good = {"answer": "Thirty.", "citations": [{"id": "e1", "quote": "30 days"}]}
+    assert _validate(ask, packet, good, "--json").json["valid"] is True
+    said = _validate(ask, packet, good).out
+    assert said.startswith("valid\n")
+    assert "quoted exactly" in said
+    assert "support not proven" in " ".join(said.split())
+
+
+@pytest.mark.contract("H1")
+@pytest.mark.parametrize(
+    ("reply", "check"),
+    [
+        ({"answer": "Thirty.", "citations": [{"id": "e9"}]}, "unknown"),
+        ({"answer": "Thirty.", "citations": [{"id": "e1"}, {"id": "e1"}]}, "duplicate"),
+        ({"answer": "Thirty.", "citations": []}, "citations"),
+        ({"answer": "Thirty.", "citations": [{"id": "e1", "quote": "ninety"}]}, "quote"),
+        ({"answer": "Thirty."}, "shape"),
+        ("Thirty days!", "shape"),
+    ],
+)
+def test_a_bad_reply_exits_with_4(ask: Cli, packet: dict[str, Any], reply: Any, check: str) -> None:
+    verdict = _validate(ask, packet, reply, "--json", code=4).json
+    assert [one["check"] for one in verdict["findings"]] == [check]
+    said = _validate(ask, packet, reply, code=4).out
+    assert said.startswith("refused\n")
+    assert check in said
+
+
+@pytest.mark.contract("H4")
+def test_membership_is_not_support(ask: Cli, packet: dict[str, Any]) -> None:
+    verdict = _validate(ask, packet, {"answer": "Ninety days.", "citations": [{"id": "e1"}]}, "--json").json
+    assert verdict["valid"] is True
+    assert verdict["support"].startswith("not proven")
+
+
+@pytest.mark.contract("G5")
+def test_a_packet_that_is_not_the_readers_own_is_an_error(ask: Cli, packet: dict[str, Any]) -> None:
+    reply = {"answer": "Thirty.", "citations": [{"id": "e1"}]}
+    forged = json.loads(json.dumps(packet).replace("30 days", "90 days"))
+    assert _validate(ask, forged, reply, "--json", code=1).error["code"] == "RG501"
+    assert _validate(ask, packet, reply, "--subject", "bob", "--json", code=1).error["code"] == "RG501"
+    assert _validate(ask, ["no packet"], reply, "--json", code=1).error["code"] == "RG501"
+
+
+def test_files_that_cannot_be_read_are_wrong_usage(ask: Cli, packet: dict[str, Any]) -> None:
+    assert "cannot both" in ask("validate", "--packet", "-", "--reply", "-", code=2).err
+    assert "cannot be read" in ask("validate", "--packet", "nothing.json", "--reply", "-", code=2).err
+
+
+def test_a_packet_is_printed_whole(ask: Cli) -> None:
+    said = ask("packet", "What is the refund window?").out
+    assert "e1  handbook:refund-window.md @" in said
+    assert "The refund window is 30 days." in said
+    assert re.search(r"of 8000 characters are evidence, \d+ left; sealed [0-9a-f]{12}", said)
+    left = ask("packet", "refund window", "--budget", "40", code=3).out
+    assert "no passage fits the budget" in left
+    assert "left out: the passage at rank 1, of 29 characters" in left
+
+
+# -- Who asks ------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_minted_alone_and_works(ask: Cli) -> None:
+    said = ask("token", "--subject", "bob", "--lifetime", "90s")
+    token = said.out.removesuffix("\n")
+    claims = jwt.decode(token, SECRET, algorithms=["HS256"], audience=AUDIENCE, issuer=ISSUER)
+    assert (claims["sub"], claims["tenant"], claims["kind"]) == ("bob", "a", "reader")
+    assert 60 < claims["exp"] - time.time() <= 90
+    alone = {"PGRAG_SIGNING_KEY": None, "PGRAG_TENANT": None, "PGRAG_SUBJECT": None, "PGRAG_TOKEN": token}
+    assert "45 days" in ask("search", "refund window", **alone).out
+    # Who names a subject means that one, whatever token the environment has.
+    assert "45 days" not in ask("search", "refund window", "--subject", "alice", PGRAG_TOKEN=token).out
+    assert "45 days" in ask("search", "refund window", "--token", token).out
+
+
+def test_a_writers_token_names_its_source(ask: Cli) -> None:
+    assert "no source is given" in ask("token", "--kind", "writer", code=2).err
+    made = ask("token", "--kind", "writer", "--source", "handbook", "--json").json
+    assert made["expires_in"] == 900
+    assert jwt.decode(made["token"], options={"verify_signature": False})["source"] == "handbook"
+
+
+@pytest.mark.parametrize(("lifetime", "code"), [("0s", 1), ("25h", 1), ("15", 2), ("m", 2), ("-5m", 2), ("٣m", 2)])
+def test_lifetimes_are_bounded(ask: Cli, lifetime: str, code: int) -> None:
+    ask("token", "--lifetime", lifetime, code=code)
+
+
+@pytest.mark.contract("A3")
+def test_without_a_token_or_key_it_is_wrong_usage(ask: Cli) -> None:
+    error = ask("search", "refund window", "--json", PGRAG_SIGNING_KEY=None, code=2).error
+    assert error["code"] is None
+    assert "PGRAG_SIGNING_KEY" in error["hint"]
+    assert "no kid" in ask("search", "x", PGRAG_KID=None, code=2).err
+    assert "no dsn" in ask("search", "x", PGRAG_DSN=None, code=2).err
+    assert ask("search", "x", "--token", "abc", "--json", code=1).error["code"] == "RG202"
+    assert ask("search", "x", "--tenant", "c", "--json", code=1).error["code"] == "RG207"
+
+
+def test_settings_come_from_the_file_too(cli: Cli, two_tenants: Database) -> None:
+    dsn = json.dumps(two_tenants.dsn("app_reader"))
+    Path("pgrag.toml").write_text(f'dsn = {dsn}\ntenant = "a"\nsubject = "alice"\n', encoding="utf-8")
+    assert "30 days" in cli("search", "refund window").out
+    assert "90 days" in cli("search", "refund window", PGRAG_TENANT="b").out
+    Path("pgrag.toml").rename("other.toml")
+    assert "30 days" in cli("search", "refund window", "--config", "other.toml").out
+
+
+def test_no_secret_is_shown(ask: Cli) -> None:
+    for dsn in ("postgres//app:hunter2@h/x", "host=/nowhere user=app password=hunter2"):
+        said = ask("search", "refund", "--dsn", dsn, code=2 if "//" in dsn else 1)
+        assert "hunter2" not in said.out + said.err
+        assert "hint: " in said.err
+    said = ask("search", "refund", PGRAG_SIGNING_KEY="hunter2", code=1)
+    assert "hunter2" not in said.out + said.err
+
+
+def test_a_role_that_may_not_is_told_what_it_needs(ask: Cli, two_tenants: Database) -> None:
+    error = ask("search", "refund", "--dsn", two_tenants.dsn("app_operator"), "--json", code=1).error
+    assert error["code"] == "42501"
+    assert "pgrag_reader" in error["hint"]
+
+
+# -- What is printed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("C5")
+def test_a_documents_text_cannot_steer_a_terminal(cli: Cli, database: Database) -> None:
+    database.put_tenant("a")
+    database.put_principals("a", users=["alice"])
+    hostile = "Refund \x1b]0;owned\x07 \x1b[2J [bold red]markup[/] :smile: \u202enoitcerid \x9b31m ä"
+    with database.writer("a", "handbook") as writer:
+        database.put_document(writer, "refund.md", hostile, title="\u202etitle")
+    settings = ("--dsn", database.dsn("app_reader"), "--tenant", "a", "--subject", "alice")
+    for command in ("search", "packet"):
+        said = cli(command, "refund", *settings).out
+        assert not CONTROL.search(said)
+        assert "\u202e" not in said
+        assert "[bold red]markup[/] :smile:" in said
+        document = cli(command, "refund", *settings, "--json").out
+        assert document.isascii()
+        hits = json.loads(document)["hits" if command == "search" else "excerpts"]
+        assert hits[0]["text"] == hostile
+
+
+def test_safe_keeps_what_people_write() -> None:
+    assert safe("Übergröße\tнет\nعربي 👩\u200d🔧\r\n") == "Übergröße\tнет\nعربي 👩\u200d🔧\n"
+    assert safe("a\rb\x1b[0m\ud800") == "a\ufffdb\ufffd[0m\ufffd"
+
+
+def test_nothing_is_cut_off(ask: Cli) -> None:
+    said = ask("packet", "What is the refund window?", COLUMNS="30").out
+    assert "The refund window is 30 days." in " ".join(said.split())
+
+
+# -- Documents in ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "pages"
+    (root / "policies").mkdir(parents=True)
+    (root / "policies" / "refund.md").write_text("---\nreaders: [everyone]\n---\n# Refunds\n\nWithin 30 days.\n")
+    (root / "leave@2024-01-01.md").write_text("---\nreaders: [staff]\n---\n# Leave\n\nTwenty-seven days.\n")
+    (root / "leave@2025-01-01.md").write_text("---\nreaders: [staff]\n---\n# Leave\n\nTwenty-nine days.\n")
+    (root / "picture.png").write_bytes(b"\x89PNG")
+    return root
+
+
+@pytest.fixture
+def write(cli: Cli, database: Database) -> Cli:
+    """The command line as a connector of tenant a."""
+    database.put_tenant("a", space=None)
+    database.put_principals("a", users=["alice"], groups={"staff": []})
+
+    def run(*arguments: object, **options: Any) -> Answer:
+        names = {"PGRAG_TENANT": "a", "PGRAG_SUBJECT": "crawler", "PGRAG_SOURCE": "handbook"}
+        return cli(*arguments, **{"PGRAG_DSN": database.dsn("app_writer"), **names, **options})
+
+    return run
+
+
+def _counts(document: dict[str, Any]) -> tuple[int, int, int, int]:
+    return document["created"], document["unchanged"], document["failed"], document["skipped"]
+
+
+@pytest.mark.contract("B9")
+def test_ingest_brings_a_folder_in_once(write: Cli, database: Database, folder: Path) -> None:
+    first = write("ingest", folder, "--json").json
+    assert _counts(first) == (2, 0, 0, 1)
+    assert first["finished"] is True
+    assert {one["document"] for one in first["documents"]} == {"policies/refund.md", "leave.md", "picture.png"}
+    assert _counts(write("ingest", folder, "--json").json) == (0, 2, 0, 1)
+    with database.reader("a", "alice") as reader:
+        assert [hit["document"] for hit in database.search(reader, "30 days")["hits"]] == ["policies/refund.md"]
+    said = write("ingest", folder)
+    assert re.search(r"unchanged +2", said.out)
+    assert "skipped picture.png: unsupported type" in said.out
+    assert said.err == ""
+
+
+def test_ingest_encodes_with_the_embedder(write: Cli, cli: Cli, database: Database, folder: Path) -> None:
+    refused = write("ingest", folder, "--embedder", "wordllama", "--json", code=1).error
+    assert refused["code"] == "RG305"  # no space is registered
+    from pgrag.embedders import load_embedder
+
+    space = load_embedder("wordllama").space
+    with database.role("operator") as operator:
+        operator.execute(
+            "select pgrag.put_space('a', %s, %s, %s, %s, p_preprocessing => %s)",
+            (space.space, space.model, space.model_revision, space.dimension, space.preprocessing),
+        )
+    assert "encoded by wordllama" in write("ingest", folder, "--embedder", "wordllama").out
+    reader = {"PGRAG_DSN": database.dsn("app_reader"), "PGRAG_EMBEDDER": "wordllama"}
+    settings = ("--tenant", "a", "--subject", "alice", "--json")
+    found = cli("search", "Until when are refunds made, 30 days?", *settings, **reader).json
+    assert (found["policy"]["mode"], found["policy"]["fusion"]) == ("hybrid", "convex")
+    assert found["hits"][0]["dense_score"] is not None
+    teleport = "How does quantum teleportation transfer the state of a particle?"
+    for mode in ("hybrid", "lexical", "dense"):
+        assert cli("search", teleport, "--mode", mode, *settings, **reader, code=3).json["status"] == "abstain"
+
+
+def test_a_document_that_fails_does_not_stop_the_others(write: Cli, folder: Path) -> None:
+    (folder / "bad.md").write_text("---\nreaders: [nobody-knows-them]\n---\nText.\n")
+    document = write("ingest", folder, "--json", code=1).json
+    assert _counts(document) == (2, 0, 1, 1)
+    assert [one["code"] for one in document["documents"] if one["outcome"] == "failed"] == ["RG401"]
+    assert "failed bad.md: RG401" in write("ingest", folder, code=1).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--target", "0"], "RG411"),
+        (["--target", "1.5"], "RG411"),
+        (["--target", "100", "--overlap", "100"], "RG411"),
+        (["--overlap", "-1"], "RG411"),
+        (["--overlap", "true", "--chunker", "window"], "RG411"),
+        (["--tokenizer", "missing.json"], "RG412"),
+    ],
+)
+def test_sizes_of_passages_are_checked(write: Cli, folder: Path, arguments: list[str], code: str) -> None:
+    assert write("ingest", folder, *arguments, "--json", code=1).error["code"] == code
+
+
+def test_a_folder_that_is_not_there_is_an_error(write: Cli) -> None:
+    assert write("ingest", "nowhere", "--json", code=1).error["code"] == "RG412"
+
+
+def test_windows_of_a_size(write: Cli, folder: Path) -> None:
+    document = write("ingest", folder, "--chunker", "window", "--target", "10", "--overlap", "2", "--json").json
+    assert sum(one["chunks"] for one in document["documents"]) > 6
+
+
+# -- What is in force, and for whom ------------------------------------------------------------------------
+
+
+@pytest.mark.contract("B4", "B5")
+def test_activate_and_rollback(write: Cli, folder: Path) -> None:
+    write("ingest", folder)
+    back = write("rollback", "leave.md", "--json").json
+    assert back == {"document": "leave.md", "revision": "2024-01-01"}
+    expected = ("--expected", "2025-01-01")
+    assert write("activate", "leave.md", "2025-01-01", *expected, "--json", code=1).error["code"] == "RG402"
+    expected = ("--expected", "2024-01-01")
+    done = write("activate", "leave.md", "2025-01-01", *expected, "--json").json
+    assert done == {"document": "leave.md", "revision": "2025-01-01", "changed": True}
+    assert "in force already" in write("activate", "leave.md", "2025-01-01").out
+    assert "in force again" in write("rollback", "leave.md", "--to", "2024-01-01").out
+    assert write("activate", "leave.md", "1999-01-01", "--json", code=1).error["code"] == "RG401"
+
+
+@pytest.mark.contract("A6")
+def test_revoke_takes_effect_at_once(write: Cli, database: Database, folder: Path) -> None:
+    write("ingest", folder)
+
+    def visible() -> bool:
+        with database.reader("a", "alice") as reader:
+            return bool(reader.execute("select pgrag.can_read('handbook', 'policies/refund.md')").fetchone()[0])
+
+    assert visible()
+    done = write("revoke", "policies/refund.md", "--json").json
+    assert done == {"document": "policies/refund.md", "readers": [], "changed": True}
+    assert not visible()
+    assert "read by nobody, as before" in write("revoke", "policies/refund.md").out
+    assert "read by staff, alice" in write("revoke", "policies/refund.md", "--readers", "staff, alice").out
+    assert visible()
+    assert write("revoke", "policies/refund.md", "--readers", "mallory", "--json", code=1).error["code"] == "RG401"
+    assert write("revoke", "nothing.md", "--json", code=1).error["code"] == "RG401"
+
+
+def test_an_administrator_names_the_source(write: Cli, cli: Cli, database: Database, folder: Path) -> None:
+    write("ingest", folder)
+    admin = {"PGRAG_DSN": database.dsn("app_admin"), "PGRAG_TOKEN": database.token("a", "root", "admin")}
+    assert "no source is given" in cli("revoke", "leave.md", code=2, **admin).err
+    assert cli("revoke", "leave.md", "--source", "handbook", "--json", **admin).json["changed"] is True
+    assert cli("rollback", "leave.md", "--source", "handbook", "--json", **admin).json["revision"] == "2024-01-01"
+    assert cli("activate", "leave.md", "2025-01-01", "--source", "handbook", "--json", **admin).json["changed"] is True
+
+
+# -- init, status, sql ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(server_dsn: str, template: str) -> Iterator[Database]:
+    """A database of the installer's, with pgvector and without pgrag."""
+    name = f"pgrag_test_empty_{os.getpid()}"
+    identifier = sql.Identifier(name)
+    with psycopg.connect(server_dsn, autocommit=True) as superuser:
+        create_installer(superuser)
+        superuser.execute(sql.SQL("create database {} owner pgrag_test_installer template template0").format(identifier))
+    database = Database(server_dsn, name)
+    with database.superuser() as superuser:
+        superuser.execute("create extension vector")
+    yield database
+    with psycopg.connect(server_dsn, autocommit=True) as superuser:
+        superuser.execute(sql.SQL("drop database {} with (force)").format(identifier))
+
+
+@pytest.fixture
+def install(cli: Cli, empty: Database) -> Cli:
+    """The command line as the owner of a database without pgrag."""
+    options = "-c pgrag.allow_old_pgvector=on" if os.environ.get("PGRAG_TEST_ALLOW_OLD_PGVECTOR") else ""
+    dsn = empty.dsn("pgrag_test_installer", options=options)
+    unset = dict.fromkeys(SIGNER)
+
+    def run(*arguments: object, **settings: Any) -> Answer:
+        return cli("init", "--dsn", dsn, *arguments, **{**unset, **settings})
+
+    return run
+
+
+@pytest.mark.contract("L1", "L2")
+def test_init_installs_and_can_be_run_again(install: Cli) -> None:
+    first = install("--json").json
+    assert (first["installed"], first["superuser"], first["version"]) == (True, False, __version__)
+    assert install("--json").json["installed"] is False
+    said = install().out
+    assert f"{__version__} was installed already" in said
+    assert "not a superuser" in said
+
+
+def test_init_sets_up_a_key_and_tenants(install: Cli, cli: Cli, empty: Database) -> None:
+    corpus = Path("corpus.yaml")
+    corpus.write_text("tenants: [{tenant: t, sources: [{source: s}], users: [u], groups: [g], memberships: [{group: g, members: [u]}]}]")
+    key = ("--new-key", "--kid", "k1", "--key-file", "k1.key")
+    done = install("--setup", corpus, *key, "--embedder", "wordllama", "--json").json
+    assert done["key"] == {"kid": "k1", "created": True, "file": "k1.key", "secret": None}
+    assert done["setup"] == {"tenants": 1, "sources": 1, "principals": 2, "memberships": 1}
+    assert stat.S_IMODE(Path("k1.key").stat().st_mode) == 0o600
+    secret = Path("k1.key").read_text().strip()
+    with empty.superuser() as superuser:
+        assert superuser.execute("select count(*) from pgrag_data.embedding_space").fetchone() == (1,)
+        # The installer gave back what it took.
+        members = superuser.execute(
+            "select r.rolname from pg_auth_members m join pg_roles r on r.oid = m.roleid"
+            " where m.member = 'pgrag_test_installer'::regrole and (m.inherit_option or m.set_option)"
+        ).fetchall()
+        assert members == []
+    env = {"PGRAG_SIGNING_KEY": secret, "PGRAG_KID": "k1", "PGRAG_ISSUER": None, "PGRAG_AUDIENCE": None}
+    reader = ("--tenant", "t", "--subject", "u", "--dsn", empty.dsn("app_reader"), "--json")
+    assert cli("search", "anything", *reader, code=3, **env).json["reason"] == "nothing_visible"
+    # Again: the key is there, and its secret is not shown twice; without it, the file's tenants need it.
+    again = install("--setup", corpus, "--new-key", "--kid", "k1", PGRAG_SIGNING_KEY=secret)
+    assert "was there already" in again.out
+    assert secret not in again.out
+    assert "--new-key creates" in install("--setup", corpus, code=2).err
+
+
+def test_init_prints_a_secret_that_has_no_file_once(install: Cli) -> None:
+    done = install("--new-key", "--kid", "k2", "--json").json
+    assert len(bytes.fromhex(done["key"]["secret"])) == 32
+    assert install("--new-key", "--kid", "k2", "--json").json["key"]["secret"] is None
+
+
+def test_init_changes_nothing_when_it_fails(install: Cli, empty: Database) -> None:
+    Path("there.key").write_text("precious")
+    assert "File exists" in install("--new-key", "--kid", "k", "--key-file", "there.key", code=2).err
+    assert "add --new-key" in install("--key-file", "other.key", code=2).err
+    bad = Path("bad.yaml")
+    bad.write_text("tenants: [{tenant: t, colour: red}]")
+    key = ("--new-key", "--kid", "k", "--key-file", "new.key")
+    assert install("--setup", bad, *key, "--json", code=1).error["code"] == "RG414"
+    assert Path("there.key").read_text() == "precious"
+    assert not Path("new.key").exists()
+    with empty.superuser() as superuser:
+        assert superuser.execute("select to_regnamespace('pgrag')").fetchone() == (None,)
+        superuser.execute("drop extension vector")
+    error = install("--json", code=1).error
+    assert error["code"] == "RG101"
+    assert "create extension vector" in error["hint"]
+
+
+def test_init_refuses_another_version(install: Cli, empty: Database) -> None:
+    install()
+    with empty.superuser() as superuser:
+        superuser.execute("update public.pgrag_alembic_version set version_num = '0.0.9'")
+    error = install("--json", code=1).error
+    assert error["code"] == "RG105"
+    assert "pgrag 0.0.9" in error["message"]
+
+
+def test_status_of_a_database_without_pgrag(cli: Cli, empty: Database) -> None:
+    error = cli("status", "--dsn", empty.dsn("app_reader"), "--json", code=1).error
+    assert "not installed" in error["message"]
+    assert error["hint"] == "pgrag init installs it."
+
+
+@pytest.mark.contract("A8")
+def test_status_says_what_the_role_may_know(cli: Cli, database: Database) -> None:
+    database.put_tenant("acme", sources=("handbook", "wiki"))
+    reader = cli("status", "--dsn", database.dsn("app_reader"), "--json").json
+    assert (reader["version"], reader["client"], reader["tenants"]) == (__version__, __version__, None)
+    assert reader["tables"] >= 10
+    assert reader["unforced"] == []
+    operator = cli("status", "--dsn", database.dsn("app_operator"), "--json").json
+    assert operator["tenants"] == [
+        {"tenant": "acme", "sources": ["handbook", "wiki"], "spaces": ["toy"], "active_space": "toy"}
+    ]
+    said = cli("status", "--dsn", database.dsn("app_operator")).out
+    assert f"forced on all {reader['tables']} tables" in said
+    assert re.search(r"acme +handbook, wiki +toy \(active\)", said)
+    outsider = cli("status", "--dsn", database.dsn("pgrag_test_installer"), "--json", code=1).error
+    assert "none of pgrag's" in outsider["message"]
+
+
+@pytest.mark.contract("A8", "L2")
+def test_status_reports_what_is_not_as_it_should_be(cli: Cli, database: Database) -> None:
+    with database.superuser() as superuser:
+        superuser.execute("alter table pgrag_data.chunk no force row level security")
+        superuser.execute("update pg_extension set extversion = '0.8.2' where extname = 'vector'")
+    found = cli("status", "--dsn", database.dsn("app_reader"), "--json", code=1).json
+    assert (found["unforced"], found["vector_supported"]) == (["pgrag_data.chunk"], False)
+    said = cli("status", "--dsn", database.dsn("app_reader"), code=1).out
+    assert "NOT forced on: pgrag_data.chunk" in said
+    assert "0.8.2, older than 0.8.4, allowed by pgrag.allow_old_pgvector" in said
+
+
+def test_sql_prints_the_scripts(cli: Cli) -> None:
+    assert cli("sql").out == _sql.install_script()
+    assert cli("sql", "--uninstall").out == _sql.uninstall_script()
+    assert cli("sql", "--json").json == {"version": __version__, "output": None, "script": _sql.install_script()}
+    assert cli("sql", "--output", "install.sql").out == "wrote install.sql\n"
+    assert Path("install.sql").read_text(encoding="utf-8") == _sql.install_script()
+    assert "cannot be written" in cli("sql", "--output", "no/such/folder.sql", code=2).err
+
+
+# -- Processes -------------------------------------------------------------------------------------------------
+
+
+def _process(*arguments: str, **env: str) -> subprocess.Popen[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PGRAG_")}
+    root = str(Path(__file__).resolve().parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "pgrag", *arguments],
+        env={**clean, **SIGNER, "PYTHONPATH": root, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_pipe_that_closes_is_no_news(cli: Cli) -> None:
+    with _process("sql") as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 141
+
+
+def test_output_needs_no_utf_8(cli: Cli, two_tenants: Database) -> None:
+    settings = ("--dsn", two_tenants.dsn("app_reader"), "--tenant", "a", "--subject", "alice")
+    with _process("search", "refund window", *settings, PYTHONIOENCODING="ascii") as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "30 days" in out
+    assert out.isascii()
+
+
+def test_ctrl_c_leaves_whole_documents_and_says_which(cli: Cli, database: Database, tmp_path: Path) -> None:
+    database.put_tenant("a", space=None)
+    for number in range(3000):
+        (tmp_path / f"page-{number:04}.md").write_text(f"# Page {number}\n\nText.\n\n## Part\n\nMore text.\n")
+    settings = ("--dsn", database.dsn("app_writer"), "--tenant", "a", "--subject", "crawler", "--source", "handbook")
+    count = "select count(*), count(active_revision_id) from pgrag_data.document"
+    with _process("ingest", str(tmp_path), *settings, "--json") as process, database.superuser() as superuser:
+        deadline = time.monotonic() + 60
+        while superuser.execute(count).fetchone()[0] < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        documents, active = superuser.execute(count).fetchone()
+    assert process.returncode == 130, err
+    done = json.loads(out)
+    assert json.loads(err)["error"]["message"] == "interrupted"
+    assert done["finished"] is False
+    assert 5 <= done["created"] <= documents == active < 3000
+    assert documents - done["created"] <= 1  # one may have been committed and not reported
