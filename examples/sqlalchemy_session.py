@@ -1,6 +1,6 @@
 """pgrag inside an application's own SQLAlchemy session and transaction.
 
-    PGRAG_DSN=postgresql://app@db/knowledge PGRAG_TOKEN=… python examples/sqlalchemy_session.py "How many days?"
+    PGRAG_DSN=postgresql://app@db/knowledge PGRAG_TOKEN=… python examples/sqlalchemy_session.py "Who pays?"
 
 The session is handed in as it is. pgrag takes a savepoint of its transaction for the length of the block
 and never commits: what is written is kept or dropped by the application, together with its own writes.

@@ -4,7 +4,7 @@
 
 A record's message is ``event key=value …``; ``JsonFormatter`` writes it as one JSON object a line. No
 record ever holds a token, a question, a document's text or a name from the database: a field must be on
-the list below, and text must be one short word, which none of these is.
+the list below, and text that is not one short word is replaced by ``?``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Value = float | int | bool | str | None
 
 
 def event(name: str, level: int = logging.INFO, **values: Value) -> None:
-    """Log an event. A field that is None is left out; one that is not allowed is a ValueError."""
+    """Log an event. A field that is None is left out; an unknown one, or a wrong type, is a ValueError."""
     if not _EVENT.fullmatch(name):
         raise ValueError("the name of a log event is lower-case words with underscores")
     kept = {key: _allowed(key, value) for key, value in values.items() if value is not None}
@@ -81,7 +81,7 @@ def timed(name: str, **values: Value) -> Iterator[dict[str, Value]]:
     except BaseException as error:
         code = error.code if isinstance(error, PgragError) else None
         code = error.sqlstate if isinstance(error, psycopg.Error) else code
-        _finish(name, logging.WARNING, start, {**fields, "code": code, "error": type(error).__name__[:40]})
+        _finish(name, logging.WARNING, start, {**fields, "code": code, "error": type(error).__name__})
         raise
     _finish(name, logging.DEBUG, start, fields)
 
@@ -97,9 +97,7 @@ def _allowed(key: str, value: Value) -> Value:
         raise ValueError(f"a log record has no field {key!r}")
     if type(value) is not wanted:
         raise ValueError(f"the log field {key!r} is of type {wanted.__name__}, not {type(value).__name__}")
-    if isinstance(value, str) and not _WORD.fullmatch(value):
-        raise ValueError(f"the log field {key!r} is one short word")
-    return value
+    return "?" if isinstance(value, str) and not _WORD.fullmatch(value) else value
 
 
 def _plain(value: Value) -> str:

@@ -356,6 +356,7 @@ class Ingested:
     document: str
     revision: str
     chunks: int
+    """Cut by this call."""
     created: bool
     """Whether there was something to do; False if this content was verified before."""
     activated: bool

@@ -78,7 +78,9 @@ def apply_corpus(
                 o.put_source(one.tenant, source.source, source.processors, source.trust)
             if space is not None:
                 o.put_space(one.tenant, space)
-        with admin(admin_connection or connection, admin_token(one.tenant)) as a:
+        with admin(
+            connection if admin_connection is None else admin_connection, admin_token(one.tenant)
+        ) as a:
             for name, kind in one.principals:
                 a.put_principal(name, kind)
             for group, member in one.memberships:

@@ -93,7 +93,7 @@ def generated() -> dict[Path, str]:
 def stale() -> list[Path]:
     """Files in pgrag/_sync that are not what they would be generated as, or should not be there."""
     wanted = generated()
-    wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text() != text]
+    wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
     there = {path for path in (ROOT / "_sync").glob("*.py") if path.name not in BY_HAND}
     return wrong + sorted(there - wanted.keys())
 

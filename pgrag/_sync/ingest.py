@@ -16,7 +16,7 @@ import psycopg
 
 from pgrag import log
 from pgrag._sync._flavour import in_thread
-from pgrag._sync.sessions import Writer, writer, was_left
+from pgrag._sync.sessions import Writer, active_revision, writer, was_left
 from pgrag.errors import IdentityError, IngestError, PgragError
 from pgrag.ingest import SourceDocument, walk_documents
 from pgrag.models import DocumentReport, IngestReport, Progress
@@ -41,7 +41,8 @@ def ingest_folder(
 
     The last revision by effective date, of those that have begun, is put in force, unless it was rolled
     back from; earlier ones are put in force before it, so that a question about their time finds them.
-    Its readers are set where it says who they are. Documents that are no longer in the folder stay.
+    The readers are those that the file of the revision in force states, where it does. Documents that are
+    no longer in the folder stay.
 
     ``token`` may be a function that mints one, called for each document: then the folder may take longer
     than a token lives. The texts of the folder are in memory, and of one document the vectors of a batch.
@@ -98,7 +99,7 @@ def _ingest_document(
     created: list[str] = []
     chunks = 0
     for one in revisions:
-        # Readers belong to the document, not to a revision: they are set once, at the end.
+        # Readers belong to the document, not to a revision: those of the one in force are set, at the end.
         done = w.ingest(
             replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, activate=False
         )
@@ -114,7 +115,7 @@ def _ingest_document(
             created.append(done.revision)
             chunks += done.chunks
     before = w.revisions(key)
-    active = next((one.revision for one in before if one.state == "active"), None)
+    active = active_revision(before)
     new = {one.revision for one in before if one.state == "verified"}  # never in force
     now = dt.datetime.now(dt.UTC)
     begun = [
@@ -122,14 +123,13 @@ def _ingest_document(
         for place, one in enumerate(revisions)
         if one.effective_from is None or one.effective_from <= now
     ]
-    last = begun[-1] if begun else len(revisions) - 1
-    readers = revisions[last].readers
-    if readers is not None:
-        w.set_access(key, readers)
+    wanted = active if not begun or was_left(before, names[begun[-1]]) else names[begun[-1]]
+    for one, name in zip(revisions, names, strict=True):
+        if name == wanted and one.readers is not None:
+            w.set_access(key, one.readers)
     for place in begun:
         if names[place] in new:
             w.activate(key, names[place])
-    wanted = active if not begun or was_left(before, names[last]) else names[last]
     if wanted is not None:
         w.activate(key, wanted)
     return DocumentReport(

@@ -602,11 +602,14 @@ class Writer(_Lifecycle):
     ) -> Ingested:
         """Stage, cut, encode, verify, set readers and activate one document, in this transaction.
 
-        Content that was verified before is not cut or encoded again. Readers are set where the document
-        says who they are. With a fault, the revision stays staged and nothing else changes.
+        Content that was verified before is not cut or encoded again. A document that states no language
+        counts as ``en``. With a fault, the revision stays staged and nothing else changes.
 
-        A revision that is not the active one although the active one was staged before it was rolled back
-        from: that is somebody's decision, and only ``activate`` undoes it.
+        The readers that the document states are set when it is put in force, is in force already, or
+        nothing is: they must not open the text of another revision.
+
+        A revision that was in force, and was left for one that was staged before it, was rolled back from.
+        That is somebody's decision, and only ``activate`` undoes it.
 
         Encoding happens inside the transaction, so one document must not take an hour.
 
@@ -642,11 +645,12 @@ class Writer(_Lifecycle):
                 return Ingested(
                     document=key, revision=name, chunks=count, created=True, activated=False, faults=faults
                 )
-        if document.readers is not None:
+        revisions = self.revisions(key)
+        active = active_revision(revisions)
+        activate = activate and not was_left(revisions, name)
+        if document.readers is not None and (activate or active in (None, name)):
             self.set_access(key, document.readers)
-        activated = False
-        if activate and not (staged.state == "verified" and self._was_left(key, name)):
-            activated = self.activate(key, name, expected_active)
+        activated = activate and self.activate(key, name, expected_active)
         return Ingested(
             document=key,
             revision=name,
@@ -655,8 +659,10 @@ class Writer(_Lifecycle):
             activated=activated,
         )
 
-    def _was_left(self, document: str, revision: str) -> bool:
-        return was_left(self.revisions(document), revision)
+
+def active_revision(revisions: Sequence[Revision]) -> str | None:
+    """The revision in force."""
+    return next((one.revision for one in revisions if one.state == "active"), None)
 
 
 def was_left(revisions: Sequence[Revision], revision: str) -> bool:

@@ -70,7 +70,10 @@ JWK = {"kty": "oct", "k": b64url(ATTACKER), "kid": KID}
 # the token pretends to.
 BAD_TOKENS: dict[str, tuple[Builder, str]] = {
     # the algorithm
-    "alg none, unsigned": (lambda t, s: forge(claims(t, s), HEADER | {"alg": "none"}).rsplit(".", 1)[0] + ".", "RG202"),
+    "alg none, unsigned": (
+        lambda t, s: forge(claims(t, s), HEADER | {"alg": "none"}).rsplit(".", 1)[0] + ".",
+        "RG202",
+    ),
     "alg none, signed": (_header(HEADER | {"alg": "none"}), "RG202"),
     "alg nOnE": (_header(HEADER | {"alg": "nOnE"}), "RG202"),
     "alg RS256, the secret as its public key": (_header(HEADER | {"alg": "RS256"}), "RG202"),
@@ -79,7 +82,10 @@ BAD_TOKENS: dict[str, tuple[Builder, str]] = {
     "alg a list": (_header(HEADER | {"alg": ["HS256"]}), "RG202"),
     "alg absent": (_header({"kid": KID}), "RG202"),
     "alg said twice": (_header(f'{{"alg": "HS256", "kid": "{KID}", "alg": "none"}}'), "RG202"),
-    "alg said twice, once in escapes": (_header(f'{{"alg": "HS256", "kid": "{KID}", "\\u0061lg": "none"}}'), "RG202"),
+    "alg said twice, once in escapes": (
+        _header(f'{{"alg": "HS256", "kid": "{KID}", "\\u0061lg": "none"}}'),
+        "RG202",
+    ),
     # the key
     "kid absent": (_header({"alg": "HS256"}), "RG202"),
     "kid null": (_header(HEADER | {"kid": None}), "RG202"),
@@ -107,7 +113,9 @@ BAD_TOKENS: dict[str, tuple[Builder, str]] = {
     ),
     "signature spelled otherwise": (_text(respelled), "RG203"),
     "payload swapped": (
-        lambda t, s: ".".join([(p := forge(claims(t, "x")).split("."))[0], b64url(json.dumps(claims(t, s))), p[2]]),
+        lambda t, s: ".".join(
+            [(p := forge(claims(t, "x")).split("."))[0], b64url(json.dumps(claims(t, s))), p[2]]
+        ),
         "RG203",
     ),
     # the letters
@@ -129,7 +137,10 @@ BAD_TOKENS: dict[str, tuple[Builder, str]] = {
     "payload a text": (_payload(json.dumps), "RG202"),
     "payload not UTF-8": (_payload(lambda text: text.encode() + b"\xff"), "RG202"),
     "payload with a zero byte": (_payload(lambda text: text.replace('"sub": "', '"sub": "\x00')), "RG202"),
-    "payload with an escaped zero": (_payload(lambda text: text.replace('"sub": "', '"sub": "\\u0000')), "RG202"),
+    "payload with an escaped zero": (
+        _payload(lambda text: text.replace('"sub": "', '"sub": "\\u0000')),
+        "RG202",
+    ),
     "sub said twice": (_payload(lambda text: text[:-1] + ', "sub": "x"}'), "RG202"),
     "sub said twice, once in escapes": (_payload(lambda text: text[:-1] + ', "s\\u0075b": "x"}'), "RG202"),
     "sub absent": (_claims(sub=None), "RG202"),

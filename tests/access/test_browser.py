@@ -18,7 +18,14 @@ WORLDS = 12
 REQUESTS: list[dict[str, Any]] = [
     {"question": "common", "mode": "lexical", "k": 100, "threshold": 0},
     {"question": "zebra", "mode": "dense", "k": 100, "threshold": 0, "space": "toy", "embedding": [1, 1, 1]},
-    {"question": "common", "mode": "hybrid", "k": 100, "threshold": 0, "space": "toy", "embedding": [1, 1, 1]},
+    {
+        "question": "common",
+        "mode": "hybrid",
+        "k": 100,
+        "threshold": 0,
+        "space": "toy",
+        "embedding": [1, 1, 1],
+    },
 ]
 
 
@@ -44,7 +51,9 @@ def principal(connection: psycopg.Connection[Any], token: str) -> Iterator[psyco
 
 def browsed(connection: psycopg.Connection[Any]) -> tuple[list[Any], list[Any]]:
     documents = connection.execute("select source, document, revision from pgrag.documents").fetchall()
-    chunks = connection.execute("select source, document, revision, chunk_no, text from pgrag.chunks").fetchall()
+    chunks = connection.execute(
+        "select source, document, revision, chunk_no, text from pgrag.chunks"
+    ).fetchall()
     return sorted(documents), sorted(chunks)
 
 
@@ -61,7 +70,10 @@ def differences(database: Database, worlds: list[Tenant]) -> list[tuple[str, str
     can_read = "select source, document from unnest(%s::text[], %s::text[]) as n (source, document) where pgrag.can_read(source, document)"
     with database.role("browser") as browser, database.role("reader") as reader:
         for tenant in worlds:
-            names = [("handbook", "nothing.md"), *((document.source, document.key) for document in tenant.documents)]
+            names = [
+                ("handbook", "nothing.md"),
+                *((document.source, document.key) for document in tenant.documents),
+            ]
             for user in [*tenant.users, "mallory"]:
                 token = database.token(tenant.name, user)
                 rows, chunks = sorted(tenant.rows(user)), sorted(tenant.chunks(user))
@@ -99,7 +111,9 @@ def test_excerpts_are_those_chunks_and_no_others(module_database: Database, worl
                 expected = text if owner == tenant.name and text in mine else None
                 try:
                     with reader.transaction():
-                        found = reader.execute("select pgrag.excerpt(%s) ->> 'text'", (chunk_id,)).fetchone()[0]
+                        found = reader.execute("select pgrag.excerpt(%s) ->> 'text'", (chunk_id,)).fetchone()[
+                            0
+                        ]
                 except psycopg.Error as error:
                     assert error.sqlstate == "RG401"
                     found = None
@@ -117,7 +131,9 @@ def test_a_permissive_policy_would_be_noticed(new_database: Callable[[], Databas
     assert differences(database, tenants) == []
     with database.superuser() as superuser:
         for table in ("source", "revision", "chunk", "document"):
-            superuser.execute(f"create policy open on pgrag_data.{table} for select to pgrag_viewer using (true)")
+            superuser.execute(
+                f"create policy open on pgrag_data.{table} for select to pgrag_viewer using (true)"
+            )
             assert bool(differences(database, tenants)) == (table == "document")
         superuser.execute("drop policy open on pgrag_data.document")
         assert differences(database, tenants) == []
@@ -134,7 +150,10 @@ def test_views_follow_what_changes_in_a_transaction(database: Database) -> None:
         ("select pgrag.drop_membership('team', 'alice')", set()),
         ("select pgrag.put_membership('team', 'alice')", {("handbook", "x.md", "r1")}),
         ("select pgrag.delete_document('x.md', 'handbook')", set()),
-        ("select pgrag.activate('x.md', 'r1', p_restore => true, p_source => 'handbook')", {("handbook", "x.md", "r1")}),
+        (
+            "select pgrag.activate('x.md', 'r1', p_restore => true, p_source => 'handbook')",
+            {("handbook", "x.md", "r1")},
+        ),
     )
     with database.role("browser") as connection:
         connection.execute("select pgrag.authenticate(%s)", (database.token("a", "alice"),))

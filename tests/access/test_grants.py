@@ -108,22 +108,34 @@ def rows(connection: psycopg.Connection[Any], sql: str) -> list[tuple[Any, ...]]
     return connection.execute(sql).fetchall()
 
 
-def granted(connection: psycopg.Connection[Any], catalog: str, acl: str, kind: str, name: str, where: str) -> dict[str, dict[str, set[str]]]:
+def granted(
+    connection: psycopg.Connection[Any], catalog: str, acl: str, kind: str, name: str, where: str
+) -> dict[str, dict[str, set[str]]]:
     """Object: grantee: rights, of those that are not the owner's. PUBLIC is called public."""
     found: dict[str, dict[str, set[str]]] = {}
     owner = {"p": "proowner", "c": "relowner", "n": "nspowner"}[catalog.split()[1]]
-    for thing, grantee, right, grantable in rows(connection, f"""
+    for thing, grantee, right, grantable in rows(
+        connection,
+        f"""
         select {name}, case a.grantee when 0 then 'public' else a.grantee::regrole::text end, a.privilege_type, a.is_grantable
           from {catalog} cross join lateral aclexplode(coalesce({acl}, acldefault('{kind}', {owner}))) a
-         where a.grantee <> {owner} and {where}"""):
+         where a.grantee <> {owner} and {where}""",
+    ):
         assert not grantable, thing
         found.setdefault(thing, {}).setdefault(grantee.removeprefix("pgrag_"), set()).add(right)
     return found
 
 
 def callers(connection: psycopg.Connection[Any], schema: str) -> dict[str, set[str]]:
-    named = {name: set() for (name,) in rows(connection, f"select proname from pg_proc where pronamespace = '{schema}'::regnamespace")}
-    found = granted(connection, "pg_proc p", "p.proacl", "f", "p.proname", f"p.pronamespace = '{schema}'::regnamespace")
+    named = {
+        name: set()
+        for (name,) in rows(
+            connection, f"select proname from pg_proc where pronamespace = '{schema}'::regnamespace"
+        )
+    }
+    found = granted(
+        connection, "pg_proc p", "p.proacl", "f", "p.proname", f"p.pronamespace = '{schema}'::regnamespace"
+    )
     return named | {name: set(rights) for name, rights in found.items()}
 
 
@@ -140,10 +152,19 @@ def test_who_may_call_what(superuser: psycopg.Connection[Any]) -> None:
 @pytest.mark.contract("A2")
 def test_a_login_role_can_call_what_its_group_can_and_no_more(superuser: psycopg.Connection[Any]) -> None:
     for role in ROLES:
-        may = {name for (name,) in rows(superuser, f"""
-            select p.proname from pg_proc p where p.pronamespace = 'pgrag'::regnamespace and has_function_privilege('app_{role}', p.oid, 'execute')""")}
+        may = {
+            name
+            for (name,) in rows(
+                superuser,
+                f"""
+            select p.proname from pg_proc p where p.pronamespace = 'pgrag'::regnamespace and has_function_privilege('app_{role}', p.oid, 'execute')""",
+            )
+        }
         assert may == {name for name, roles in CALLERS.items() if role in roles}, role
-        public = rows(superuser, f"select has_schema_privilege('app_{role}', s, p) from unnest(array['pgrag_data', 'pgrag_private']) s, unnest(array['usage', 'create']) p")
+        public = rows(
+            superuser,
+            f"select has_schema_privilege('app_{role}', s, p) from unnest(array['pgrag_data', 'pgrag_private']) s, unnest(array['usage', 'create']) p",
+        )
         assert public == [(False,)] * 4, role
 
 
@@ -151,9 +172,12 @@ def test_a_login_role_can_call_what_its_group_can_and_no_more(superuser: psycopg
 def test_functions_are_what_they_must_be(superuser: psycopg.Connection[Any]) -> None:
     def faults() -> list[str]:
         found = []
-        for name, schema, definer, owner, config, count in rows(superuser, f"""
+        for name, schema, definer, owner, config, count in rows(
+            superuser,
+            f"""
             select p.proname, n.nspname, p.prosecdef, p.proowner::regrole::text, p.proconfig, count(*) over (partition by n.nspname, p.proname)
-              from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in {IN_PGRAG}"""):
+              from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in {IN_PGRAG}""",
+        ):
             should = (schema == "pgrag" and name not in NOT_DEFINER) or name in CALLERS_PRIVATE
             if owner != "pgrag_engine":
                 found.append(f"{name}: owner {owner}")
@@ -170,10 +194,18 @@ def test_functions_are_what_they_must_be(superuser: psycopg.Connection[Any]) -> 
     superuser.execute("alter function pgrag.can_read(text, text, text) owner to pgrag_owner")
     superuser.execute("alter function pgrag.excerpt(text, timestamptz, text) reset row_security")
     superuser.execute("alter function pgrag.whoami(text) set search_path = public")
-    superuser.execute("alter function pgrag_private.scope(bigint, bigint, timestamptz, jsonb) security definer")
+    superuser.execute(
+        "alter function pgrag_private.scope(bigint, bigint, timestamptz, jsonb) security definer"
+    )
     superuser.execute("create function pgrag.version(integer) returns text language sql as $$ select '' $$")
     text = "\n".join(faults())
-    for part in ("can_read: owner", "excerpt: settings {'row_security=on'}", "whoami: settings", "scope: security definer", "version: overloaded"):
+    for part in (
+        "can_read: owner",
+        "excerpt: settings {'row_security=on'}",
+        "whoami: settings",
+        "scope: security definer",
+        "version: overloaded",
+    ):
         assert part in text
 
 
@@ -181,7 +213,10 @@ def reached(connection: psycopg.Connection[Any], roots: tuple[str, ...]) -> dict
     """The functions below `roots`, by reading their bodies, and their volatility."""
     bodies = {
         name: (volatility, body)
-        for name, volatility, body in rows(connection, f"select p.proname, p.provolatile::text, pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace::regnamespace::text in {IN_PGRAG}")
+        for name, volatility, body in rows(
+            connection,
+            f"select p.proname, p.provolatile::text, pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace::regnamespace::text in {IN_PGRAG}",
+        )
     }
     found: dict[str, str] = {}
     queue = list(roots)
@@ -189,8 +224,12 @@ def reached(connection: psycopg.Connection[Any], roots: tuple[str, ...]) -> dict
         name = queue.pop()
         if name not in found:
             found[name], body = bodies[name]
-            body = re.sub(r"'[^']*'", "", re.sub(r"--.*", "", body))  # what comments and hints say is not called
-            queue += [called for called in re.findall(r"pgrag(?:_private)?\.(\w+)\s*\(", body) if called in bodies]
+            body = re.sub(
+                r"'[^']*'", "", re.sub(r"--.*", "", body)
+            )  # what comments and hints say is not called
+            queue += [
+                called for called in re.findall(r"pgrag(?:_private)?\.(\w+)\s*\(", body) if called in bodies
+            ]
     return found
 
 
@@ -198,9 +237,25 @@ def reached(connection: psycopg.Connection[Any], roots: tuple[str, ...]) -> dict
 def test_everything_below_a_read_is_stable(superuser: psycopg.Connection[Any]) -> None:
     """A volatile function reads a snapshot of its own, and a read that uses two is torn between two states."""
     below = reached(superuser, READERS)
-    assert {"current_principal", "verify_token", "scope", "lexical_lane", "dense_lane", "describe_chunk", "seal", "internal_mac", "closure"} <= set(below)
+    assert {
+        "current_principal",
+        "verify_token",
+        "scope",
+        "lexical_lane",
+        "dense_lane",
+        "describe_chunk",
+        "seal",
+        "internal_mac",
+        "closure",
+    } <= set(below)
     assert [name for name, volatility in below.items() if volatility not in "si"] == []
-    volatile = {name for (name,) in rows(superuser, f"select proname from pg_proc where provolatile = 'v' and pronamespace::regnamespace::text in {IN_PGRAG}")}
+    volatile = {
+        name
+        for (name,) in rows(
+            superuser,
+            f"select proname from pg_proc where provolatile = 'v' and pronamespace::regnamespace::text in {IN_PGRAG}",
+        )
+    }
     assert volatile == VOLATILE
     # control
     superuser.execute("alter function pgrag_private.closure(bigint, bigint) volatile")
@@ -212,13 +267,19 @@ def test_no_reader_says_who_it_is(superuser: psycopg.Connection[Any]) -> None:
     """No argument of a function that readers, writers, auditors or browsers may call names a tenant or a reader."""
     arguments = rows(superuser, """
         select p.proname, coalesce(p.proargnames[1:p.pronargs], '{}') from pg_proc p where p.pronamespace = 'pgrag'::regnamespace""")  # fmt: skip
-    names = {name: given for name, given in arguments if CALLERS[name] & {"reader", "writer", "auditor", "browser"}}
+    names = {
+        name: given for name, given in arguments if CALLERS[name] & {"reader", "writer", "auditor", "browser"}
+    }
     about = re.compile("tenant|reader|user|principal|subject|group|role|owner|acl")
-    said = {f"{name}: {argument}" for name, given in names.items() for argument in given if about.search(argument)}
+    said = {
+        f"{name}: {argument}" for name, given in names.items() for argument in given if about.search(argument)
+    }
     assert said == {"set_access: p_readers"}  # whom to let in, not who is asking
     assert [name for name in READERS if name in names and not {"p_token"} & set(names[name])] == []
     # control: the expression finds what operators must say
-    assert [name for name, given in arguments if "operator" in CALLERS[name] and any(map(about.search, given))]
+    assert [
+        name for name, given in arguments if "operator" in CALLERS[name] and any(map(about.search, given))
+    ]
 
 
 @pytest.mark.contract("A8")
@@ -238,15 +299,26 @@ def test_the_policies_are_these_and_no_others(superuser: psycopg.Connection[Any]
     def policies() -> set[tuple[Any, ...]]:
         return {
             (f"{schema}.{table}", *rest)
-            for schema, table, *rest in rows(superuser, "select schemaname, tablename, policyname, permissive, roles::text, cmd, qual, with_check from pg_policies where schemaname ~ '^pgrag'")
+            for schema, table, *rest in rows(
+                superuser,
+                "select schemaname, tablename, policyname, permissive, roles::text, cmd, qual, with_check from pg_policies where schemaname ~ '^pgrag'",
+            )
         }
 
     tables = [name for name in GRANTS if not name.startswith("pgrag.")]
-    expected = {(table, f"pgrag_{table.split('.')[1]}_engine", "PERMISSIVE", "{pgrag_engine}", "ALL", "true", "true") for table in tables}
-    expected |= {(table, f"pgrag_{table.split('.')[1]}_select", "PERMISSIVE", "{pgrag_viewer}", "SELECT", qual, None) for table, qual in VIEWER_POLICIES.items()}
+    expected = {
+        (table, f"pgrag_{table.split('.')[1]}_engine", "PERMISSIVE", "{pgrag_engine}", "ALL", "true", "true")
+        for table in tables
+    }
+    expected |= {
+        (table, f"pgrag_{table.split('.')[1]}_select", "PERMISSIVE", "{pgrag_viewer}", "SELECT", qual, None)
+        for table, qual in VIEWER_POLICIES.items()
+    }
     assert policies() == expected
     superuser.execute("create policy open on pgrag_data.chunk using (true)")  # control
-    assert policies() - expected == {("pgrag_data.chunk", "open", "PERMISSIVE", "{public}", "ALL", "true", None)}
+    assert policies() - expected == {
+        ("pgrag_data.chunk", "open", "PERMISSIVE", "{public}", "ALL", "true", None)
+    }
 
 
 @pytest.mark.contract("A8")
@@ -256,10 +328,28 @@ def test_table_grants(superuser: psycopg.Connection[Any]) -> None:
                        f"c.relkind in ('r', 'v', 'm', 'p', 'f') and c.relnamespace::regnamespace::text in {IN_PGRAG}")  # fmt: skip
 
     assert relations() == GRANTS
-    sequences = granted(superuser, "pg_class c", "c.relacl", "s", "c.oid::regclass::text", f"c.relkind = 'S' and c.relnamespace::regnamespace::text in {IN_PGRAG}")
-    assert sequences == {f"pgrag_data.{name}_{name.split('_')[-1]}_id_seq": {"engine": {READ}} for name in SEQUENCES}
-    assert granted(superuser, "pg_namespace n", "n.nspacl", "n", "n.nspname", f"n.nspname in {IN_PGRAG}") == SCHEMAS
-    assert rows(superuser, f"select attrelid::regclass, attname from pg_attribute join pg_class c on c.oid = attrelid where attacl is not null and c.relnamespace::regnamespace::text in {IN_PGRAG}") == []
+    sequences = granted(
+        superuser,
+        "pg_class c",
+        "c.relacl",
+        "s",
+        "c.oid::regclass::text",
+        f"c.relkind = 'S' and c.relnamespace::regnamespace::text in {IN_PGRAG}",
+    )
+    assert sequences == {
+        f"pgrag_data.{name}_{name.split('_')[-1]}_id_seq": {"engine": {READ}} for name in SEQUENCES
+    }
+    assert (
+        granted(superuser, "pg_namespace n", "n.nspacl", "n", "n.nspname", f"n.nspname in {IN_PGRAG}")
+        == SCHEMAS
+    )
+    assert (
+        rows(
+            superuser,
+            f"select attrelid::regclass, attname from pg_attribute join pg_class c on c.oid = attrelid where attacl is not null and c.relnamespace::regnamespace::text in {IN_PGRAG}",
+        )
+        == []
+    )
     superuser.execute("grant select on pgrag_data.chunk to pgrag_reader")  # control
     assert relations()["pgrag_data.chunk"]["reader"] == {READ}
 
@@ -268,23 +358,59 @@ def test_table_grants(superuser: psycopg.Connection[Any]) -> None:
 def test_an_application_role_has_functions_and_nothing_else(superuser: psycopg.Connection[Any]) -> None:
     for role in ROLES:
         views = "'pgrag.documents'::regclass, 'pgrag.chunks'::regclass" if role == "browser" else "0"
-        assert rows(superuser, f"""
+        assert (
+            rows(
+                superuser,
+                f"""
             select c.oid::regclass from pg_class c
              where c.relkind in ('r', 'v', 'm', 'p', 'f') and c.relnamespace::regnamespace::text in {IN_PGRAG} and c.oid not in ({views})
                and (has_table_privilege('app_{role}', c.oid, 'select, insert, update, delete, truncate, references, trigger')
-                    or has_any_column_privilege('app_{role}', c.oid, 'select, insert, update, references'))""") == []
-        assert rows(superuser, f"""
+                    or has_any_column_privilege('app_{role}', c.oid, 'select, insert, update, references'))""",
+            )
+            == []
+        )
+        assert (
+            rows(
+                superuser,
+                f"""
             select c.oid::regclass from pg_class c
              where c.relnamespace::regnamespace::text in {IN_PGRAG}
-               and case c.relkind when 'S' then has_sequence_privilege('app_{role}', c.oid, 'usage, select, update') end""") == []
-        assert rows(superuser, f"select has_database_privilege('app_{role}', current_database(), p) from unnest(array['temporary', 'create']) p") == [(False,)] * 2
-        assert rows(superuser, f"select nspname from pg_namespace where has_schema_privilege('app_{role}', oid, 'create')") == []
-        assert rows(superuser, f"""
-            select r.rolname from pg_roles r where pg_has_role('app_{role}', r.oid, 'member') and r.rolname not in ('app_{role}', 'pgrag_{role}')""") == []
-        owned = rows(superuser, f"select classid::regclass, objid from pg_shdepend where refobjid in ('app_{role}'::regrole, 'pgrag_{role}'::regrole) and deptype = 'o' and dbid = (select oid from pg_database where datname = current_database())")
+               and case c.relkind when 'S' then has_sequence_privilege('app_{role}', c.oid, 'usage, select, update') end""",
+            )
+            == []
+        )
+        assert (
+            rows(
+                superuser,
+                f"select has_database_privilege('app_{role}', current_database(), p) from unnest(array['temporary', 'create']) p",
+            )
+            == [(False,)] * 2
+        )
+        assert (
+            rows(
+                superuser,
+                f"select nspname from pg_namespace where has_schema_privilege('app_{role}', oid, 'create')",
+            )
+            == []
+        )
+        assert (
+            rows(
+                superuser,
+                f"""
+            select r.rolname from pg_roles r where pg_has_role('app_{role}', r.oid, 'member') and r.rolname not in ('app_{role}', 'pgrag_{role}')""",
+            )
+            == []
+        )
+        owned = rows(
+            superuser,
+            f"select classid::regclass, objid from pg_shdepend where refobjid in ('app_{role}'::regrole, 'pgrag_{role}'::regrole) and deptype = 'o' and dbid = (select oid from pg_database where datname = current_database())",
+        )
         assert owned == []
     # control: the questions are put right, since the engine and the owner have such rights
-    assert rows(superuser, "select has_table_privilege('pgrag_engine', 'pgrag_data.chunk', 'select'), has_schema_privilege('pgrag_owner', 'pgrag', 'create')") == [(True, True)]
+    assert rows(
+        superuser,
+        "select has_table_privilege('pgrag_engine', 'pgrag_data.chunk', 'select'), has_schema_privilege('pgrag_owner', 'pgrag', 'create')",
+    ) == [(True, True)]
 
 
 @pytest.mark.contract("A8")
@@ -296,7 +422,13 @@ def test_roles_have_no_attributes_and_no_members(superuser: psycopg.Connection[A
     assert {name.removeprefix("pgrag_") for name, _ in attributes} == {"owner", "engine", "viewer", *ROLES}
     assert [name for name, any_attribute in attributes if any_attribute] == []
     trusted = "('pgrag_owner'::regrole, 'pgrag_engine'::regrole, 'pgrag_viewer'::regrole)"
-    assert rows(superuser, f"select member::regrole from pg_auth_members where roleid in {trusted} and (set_option or inherit_option)") == []
+    assert (
+        rows(
+            superuser,
+            f"select member::regrole from pg_auth_members where roleid in {trusted} and (set_option or inherit_option)",
+        )
+        == []
+    )
     assert rows(superuser, f"select roleid::regrole from pg_auth_members where member in {trusted}") == []
 
 
@@ -305,17 +437,25 @@ def test_default_privileges_keep_public_out_of_what_comes_next(superuser: psycop
     defaults = rows(superuser, """
         select defaclrole::regrole::text, defaclnamespace, defaclobjtype::text, a.grantee::regrole::text
           from pg_default_acl cross join lateral aclexplode(defaclacl) a order by 1, 3""")  # fmt: skip
-    assert defaults == [(role, 0, kind, role) for role in ("pgrag_engine", "pgrag_owner") for kind in ("T", "f")]
+    assert defaults == [
+        (role, 0, kind, role) for role in ("pgrag_engine", "pgrag_owner") for kind in ("T", "f")
+    ]
     for role in ("pgrag_engine", "pgrag_owner"):
-        superuser.execute(f"grant create on schema pgrag_private to {role}; set local role {role}; create function pgrag_private.new() returns integer language sql return 1; reset role")
+        superuser.execute(
+            f"grant create on schema pgrag_private to {role}; set local role {role}; create function pgrag_private.new() returns integer language sql return 1; reset role"
+        )
         assert callers(superuser, "pgrag_private")["new"] == set()
         superuser.execute("drop function pgrag_private.new()")
-    superuser.execute("create function pgrag_private.new() returns integer language sql return 1")  # control: by anybody else
+    superuser.execute(
+        "create function pgrag_private.new() returns integer language sql return 1"
+    )  # control: by anybody else
     assert callers(superuser, "pgrag_private")["new"] == {"public"}
 
 
 @pytest.mark.contract("A8")
-def test_the_owner_sees_no_row_and_the_engine_every_row(module_database: Database, superuser: psycopg.Connection[Any]) -> None:
+def test_the_owner_sees_no_row_and_the_engine_every_row(
+    module_database: Database, superuser: psycopg.Connection[Any]
+) -> None:
     module_database.put_tenant("a")
     module_database.put_principals("a", users=["alice"], groups={"hr": ["alice"]})
     with module_database.writer("a", "handbook") as writer:
@@ -338,4 +478,7 @@ def test_views_keep_predicates_out(superuser: psycopg.Connection[Any]) -> None:
     views = rows(superuser, f"""
         select c.oid::regclass::text, c.relowner::regrole::text, c.reloptions, pg_get_viewdef(c.oid) ~ 'OFFSET 0'
           from pg_class c where c.relkind = 'v' and c.relnamespace::regnamespace::text in {IN_PGRAG} order by 1""")  # fmt: skip
-    assert views == [(view, "pgrag_viewer", ["security_barrier=true"], True) for view in ("pgrag.chunks", "pgrag.documents")]
+    assert views == [
+        (view, "pgrag_viewer", ["security_barrier=true"], True)
+        for view in ("pgrag.chunks", "pgrag.documents")
+    ]

@@ -13,7 +13,6 @@ attacker may see, or for a superuser.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ import psycopg
 import pytest
 
 from tests.access.forge import BAD_TOKENS
-from tests.access.watch import Secret, Watch, World, canary
+from tests.access.watch import Watch, World, canary
 from tests.support import Database
 
 DENIED = "42501"
@@ -45,7 +44,9 @@ class Attack:
     steps: tuple[str, ...] | Callable[[World, Watch], str]
     ends: str | tuple[str, ...] = ""  # the SQLSTATE of the last step
     role: str = "reader"
-    revealing: str = ""  # who does see a secret by the same SQL: superuser, or insider (bob, who is in the group)
+    revealing: str = (
+        ""  # who does see a secret by the same SQL: superuser, or insider (bob, who is in the group)
+    )
     token: bool = True  # whether the attack starts in a transaction of the token's principal
 
     def run(self, world: World, watch: Watch) -> str:
@@ -69,7 +70,9 @@ def setting_of(world: World, subject: str) -> str:
         return reader.execute("select current_setting('pgrag.principal')").fetchone()[0]
 
 
-def with_setting(change: Callable[[World, list[str]], list[str] | str], scope: str = "true") -> Callable[[World, Watch], str]:
+def with_setting(
+    change: Callable[[World, list[str]], list[str] | str], scope: str = "true"
+) -> Callable[[World, Watch], str]:
     """Search with the session's own setting, changed."""
 
     def steps(world: World, watch: Watch) -> str:
@@ -124,7 +127,10 @@ def other_sessions(world: World, watch: Watch) -> str:
     """What other sessions of the same role run, as every session may see."""
     name = world.secrets["a: text"].value.decode()
     with psycopg.connect(world.database.dsn("app_reader"), autocommit=True) as bound:
-        bound.execute(SEARCH.replace(f"'{LEXICAL}'", "%s, %s"), (LEXICAL.replace("salary", name), world.database.token("a", "bob")))
+        bound.execute(
+            SEARCH.replace(f"'{LEXICAL}'", "%s, %s"),
+            (LEXICAL.replace("salary", name), world.database.token("a", "bob")),
+        )
         state = watch.run("select query, application_name from pg_stat_activity where usename = current_user")
     with world.watch("reader") as one, world.watch("reader") as two:  # control: a literal is seen by all
         one.run("select %(name)s", {"name": name})
@@ -154,7 +160,8 @@ def tampered(change: Callable[[World, dict[str, Any]], Any]) -> Callable[[World,
         packet = packet if changed is None else changed
         reply = {"answer": "x", "citations": [{"id": "e1", "quote": "is"}]}
         return watch.run(
-            "select pgrag.validate_reply(%(packet)s, %(reply)s)", {"packet": json.dumps(packet), "reply": json.dumps(reply)}
+            "select pgrag.validate_reply(%(packet)s, %(reply)s)",
+            {"packet": json.dumps(packet), "reply": json.dumps(reply)},
         )
 
     return steps
@@ -172,7 +179,9 @@ def quoted(world: World, watch: Watch) -> str:
     """Look for a guess in one's own excerpts."""
     packet = watch.connection.execute(PACKET).fetchone()[0]
     reply = {"answer": "x", "citations": [{"id": "e1", "quote": world.pay_text}]}
-    state = watch.run("select pgrag.validate_reply(%(p)s, %(r)s)", {"p": json.dumps(packet), "r": json.dumps(reply)})
+    state = watch.run(
+        "select pgrag.validate_reply(%(p)s, %(r)s)", {"p": json.dumps(packet), "r": json.dumps(reply)}
+    )
     assert "'quote': 'missing'" in watch.text or "the quote is not in the excerpt" in watch.text
     watch.seen[:] = [text.replace(world.pay_text, "") for text in watch.seen]
     return state
@@ -191,7 +200,7 @@ def with_token(builder: Callable[[str, str], str], way: str) -> Callable[[World,
     return steps
 
 
-def ddl(statement: str, ends: str = DENIED) -> Attack:
+def ddl(statement: str, ends: str | tuple[str, ...] = DENIED) -> Attack:
     return attack("rules, triggers and other DDL", statement, statement, ends=ends)
 
 
@@ -207,13 +216,22 @@ set timezone_abbreviations = 'India'; set lc_numeric = 'C'; set default_transact
 
 def pinned(world: World, watch: Watch) -> str:
     """Every setting that could reach into a function changes not one byte of the answers."""
-    statements = (SEARCH, SEARCH_DENSE, "select pgrag.excerpt(%(own)s)", "select tenant, subject, kind, groups from pgrag.whoami()")
-    sql = "select encode(convert_to(string_agg(answer::text, ''), 'UTF8'), 'hex') from ({}) as answers (answer)"
+    statements = (
+        SEARCH,
+        SEARCH_DENSE,
+        "select pgrag.excerpt(%(own)s)",
+        "select tenant, subject, kind, groups from pgrag.whoami()",
+    )
+    sql = (
+        "select encode(convert_to(string_agg(answer::text, ''), 'UTF8'), 'hex') from ({}) as answers (answer)"
+    )
     found = watch.connection.execute(SEARCH).fetchone()[0]["hits"][0]
     answers = []
     for settings in ("", PINNED):
         watch.run(settings or "select 1")
-        answers.append([watch.connection.execute(s, {"own": found["chunk_id"]}).fetchall() for s in statements[:3]])
+        answers.append(
+            [watch.connection.execute(s, {"own": found["chunk_id"]}).fetchall() for s in statements[:3]]
+        )
         answers[-1].append(watch.connection.execute(sql.format(SEARCH)).fetchone())
     assert answers[0] == answers[1]
     watch.seen.append(repr(answers))
@@ -324,6 +342,7 @@ ATTACKS = [
     *(attack("planner settings", f"{number}: {kind}", settings, sql) for number, settings in enumerate(PLANNER) for kind, sql in (("lexical", SEARCH), ("dense", SEARCH_DENSE))),
     Attack("planner settings", "all that could reach into a function", pinned),
     attack("standard_conforming_strings", "off", "set standard_conforming_strings = off", "set backslash_quote = on", "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'question', 'x'' \\\\'' or salary'))"),
+    attack("client_encoding", "one that cannot say it all", "set client_encoding = latin1", SEARCH),
     attack("row_security", "off", "set row_security = off", SEARCH),
     attack("row_security", "off, on a table", "set row_security = off", "select * from pgrag_data.chunk", ends=DENIED, revealing="superuser"),
     # Catalogs, files, other databases
@@ -390,7 +409,7 @@ ATTACKS = [
     ddl("create statistics s on tenant_id, revision_id from pgrag_data.chunk"),
     ddl("create materialized view m as select * from pgrag_data.chunk"),
     ddl("create publication p for table pgrag_data.chunk"),
-    ddl("create extension pageinspect", ends=DENIED),
+    ddl("create extension pageinspect", ends=(DENIED, "0A000")),
     ddl("reindex table pgrag_data.chunk"),
     attack("rules, triggers and other DDL", "analyze verbose", "analyze verbose pgrag_data.chunk", ends=("", DENIED)),
     attack("DO blocks", "in another language", "do language plpython3u $$ $$", ends="42704"),
@@ -479,7 +498,9 @@ ATTACKS = [
 
 
 @pytest.mark.contract("A1", "A2", "A3", "A5", "A8", "A9")
-@pytest.mark.parametrize("attack", [pytest.param(attack, id=f"{attack.category}: {attack.name}"[:90]) for attack in ATTACKS])
+@pytest.mark.parametrize(
+    "attack", [pytest.param(attack, id=f"{attack.category}: {attack.name}"[:90]) for attack in ATTACKS]
+)
 def test_attack(world: World, attack: Attack) -> None:
     token = world.token(attack.role) if attack.token else None
     with world.watch(attack.role, token) as watch:
@@ -489,7 +510,11 @@ def test_attack(world: World, attack: Attack) -> None:
     assert world.leaks(watch.text, attack.role) == []
 
     if attack.revealing:  # control
-        role, token = (None, None) if attack.revealing == "superuser" else (attack.role, world.database.token("a", "bob"))
+        role, token = (
+            (None, None)
+            if attack.revealing == "superuser"
+            else (attack.role, world.database.token("a", "bob"))
+        )
         with world.watch(role, token) as watch:
             if role is None:
                 watch.run("begin")
@@ -530,7 +555,14 @@ def counters(watch: Watch, call: str, parameters: dict[str, Any]) -> None:
     before = watch.connection.execute(COUNTERS).fetchall()
     quietly(watch, call, parameters)
     after = watch.connection.execute(COUNTERS).fetchall()
-    watch.seen.append(repr([(b[0], *(y - x for x, y in zip(a[1:], b[1:], strict=True))) for a, b in zip(before, after, strict=True)]))
+    watch.seen.append(
+        repr(
+            [
+                (b[0], *(y - x for x, y in zip(a[1:], b[1:], strict=True)))
+                for a, b in zip(before, after, strict=True)
+            ]
+        )
+    )
 
 
 def locks(watch: Watch, call: str, parameters: dict[str, Any]) -> None:
@@ -558,11 +590,15 @@ class Oracle:
     wrong: str
     known: str = ""  # control: a guess that the attacker may know about, which reads otherwise
     insider: bool = False  # control: bob, who may see the first right guess, tells it from the wrong one
-    superuser: str = ""  # control: for a superuser this call, which goes straight to the row, tells them apart
+    superuser: str = (
+        ""  # control: for a superuser this call, which goes straight to the row, tells them apart
+    )
     probe: Probe = answer
     role: str = "reader"
 
-    def ask(self, world: World, guess: str, role: str | None = None, token: str | None = None, call: str = "") -> str:
+    def ask(
+        self, world: World, guess: str, role: str | None = None, token: str | None = None, call: str = ""
+    ) -> str:
         with world.watch(role, token) as watch:
             serializable = "isolation level serializable" if self.probe is locks else ""
             watch.run("rollback")
@@ -572,17 +608,30 @@ class Oracle:
             watch.run("set local enable_seqscan = off; set local enable_bitmapscan = off")
             watch.seen.clear()
             self.probe(watch, call or self.call, world.parameters | {"guess": guess})
-        return watch.text.replace(guess, "?").replace("-" * len(guess), "-")
+        return watch.text.replace(guess, "?")
 
 
 WRONG = canary()
-WRONG_CHUNK = Secret(WRONG.encode()).value.hex().ljust(64, "0")
+WRONG_CHUNK = WRONG.encode().hex().ljust(64, "0")
 CHUNKS = ("chunk a: text", "chunk a: next revision", "chunk a: deleted", "chunk a: staged", "chunk b: text")
-WORDS = tuple(f"word {name}" for name in ("a: text", "a: title", "a: next revision", "a: deleted", "a: staged", "a: wiki text", "b: text"))
+WORDS = tuple(
+    f"word {name}"
+    for name in (
+        "a: text",
+        "a: title",
+        "a: next revision",
+        "a: deleted",
+        "a: staged",
+        "a: wiki text",
+        "b: text",
+    )
+)
 DOCUMENTS = ("pay", "deleted", "document_b")
 CAN_READ = "select pgrag.can_read('handbook', %(guess)s)"
 EXCERPT = "select pgrag.excerpt(%(guess)s)"
-QUESTION = "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'threshold', 0, 'question', %(guess)s))"
+QUESTION = (
+    "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'threshold', 0, 'question', %(guess)s))"
+)
 FILTER = "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'question', 'refund salary pay', 'filter', jsonb_build_object('{}', {})))"
 DOCUMENT_ROW = "select from pgrag_data.document where tenant_id = %(a_id)s and source_id = any (select source_id from pgrag_data.source) and document = %(guess)s"
 CHUNK_ROW = "select from pgrag_data.chunk where tenant_id = %(a_id)s and chunk_id = decode(%(guess)s, 'hex')"
@@ -601,6 +650,9 @@ ORACLES = {
     "filter: source": Oracle(FILTER.format("source", "%(guess)s"), ("wiki", "source_b"), WRONG, known="handbook"),
     "filter: product": Oracle(FILTER.format("product", "%(guess)s"), ("word a: product", "word b: product"), WRONG, insider=True),
     "filter: tags": Oracle(FILTER.format("tags", "jsonb_build_array(%(guess)s)"), ("word a: tag", "word b: tag"), WRONG, insider=True),
+    "counters of a filter: source": Oracle(FILTER.format("source", "%(guess)s"), ("wiki", "source_b"), WRONG, probe=counters, known="handbook"),
+    "counters of a filter: product": Oracle(FILTER.format("product", "%(guess)s"), ("word a: product", "word b: product"), WRONG, probe=counters, insider=True),
+    "counters of a filter: tags": Oracle(FILTER.format("tags", "jsonb_build_array(%(guess)s)"), ("word a: tag", "word b: tag"), WRONG, probe=counters, insider=True),
     "space": Oracle("select pgrag.search('x', p_mode => 'dense', p_space => %(guess)s, p_embedding => '[1,0,0]')", ("space_b",), WRONG, known="toy"),
     "counters of can_read": Oracle(CAN_READ, DOCUMENTS, WRONG, probe=counters, superuser=DOCUMENT_ROW),
     "counters of excerpt": Oracle(EXCERPT, CHUNKS, WRONG_CHUNK, probe=counters, superuser=CHUNK_ROW),
@@ -614,6 +666,7 @@ ORACLES = {
     "view: plan": Oracle(VIEW, DOCUMENTS, WRONG, role="browser", probe=plan, superuser=DOCUMENT_ROW),
     "view: plan of a range": Oracle(VIEW_RANGE, DOCUMENTS, WRONG, role="browser", probe=plan, superuser=DOCUMENT_ROW),
     "view: counters": Oracle(VIEW, DOCUMENTS, WRONG, role="browser", probe=counters, superuser=DOCUMENT_ROW),
+    "view: counters of a source": Oracle("select from pgrag.documents where source = %(guess)s", ("wiki", "source_b"), WRONG, role="browser", probe=counters, known="handbook"),
     "view: locks": Oracle(VIEW, DOCUMENTS, WRONG, role="browser", probe=locks, superuser=DOCUMENT_ROW),
     "view: estimates": Oracle(VIEW_PRODUCT, ("word a: product",), WRONG, role="browser", probe=estimate, superuser="select from pgrag_data.revision where product = %(guess)s"),
     "writer: a reader": Oracle("select pgrag.set_access('refund.md', array[%(guess)s])", ("user_b", "group_b"), WRONG, role="writer", known="bob"),
@@ -631,10 +684,13 @@ ORACLES = {
 @pytest.mark.parametrize("name", ORACLES)
 def test_oracle(world: World, name: str) -> None:
     oracle = ORACLES[name]
-    values = world.parameters | {f"chunk {key}": value for key, value in world.chunks.items()} | {
-        f"word {key}": secret.value.decode() for key, secret in world.secrets.items() if secret.value.isascii()
-    }  # fmt: skip
-    values["deleted"] = world.deleted
+    values = world.parameters | {"deleted": world.deleted}
+    values |= {f"chunk {name}": chunk_id for name, chunk_id in world.chunks.items()}
+    values |= {
+        f"word {name}": secret.value.decode()
+        for name, secret in world.secrets.items()
+        if secret.value.isascii()
+    }
     token = world.token(oracle.role)
     wrong = oracle.ask(world, oracle.wrong, oracle.role, token)
     for guess in oracle.right:
@@ -645,9 +701,14 @@ def test_oracle(world: World, name: str) -> None:
         assert oracle.ask(world, oracle.known, oracle.role, token) != wrong
     if oracle.insider:
         bob = world.database.token("a", "bob")
-        assert oracle.ask(world, values[oracle.right[0]], oracle.role, bob) != oracle.ask(world, oracle.wrong, oracle.role, bob)
+        assert oracle.ask(world, values[oracle.right[0]], oracle.role, bob) != oracle.ask(
+            world, oracle.wrong, oracle.role, bob
+        )
     if oracle.superuser:
-        told = [oracle.ask(world, guess, call=oracle.superuser) for guess in (values[oracle.right[0]], oracle.wrong)]
+        told = [
+            oracle.ask(world, guess, call=oracle.superuser)
+            for guess in (values[oracle.right[0]], oracle.wrong)
+        ]
         assert told[0] != told[1]
 
 
@@ -659,17 +720,26 @@ def test_every_secret_can_be_found(world: World) -> None:
         ).fetchall()
         for (table,) in tables:
             assert watch.run(f"select t::text from {table} t") == ""
-        assert set(world.leaks(watch.text)) == set(world.secrets) - {"key 0"}  # the key itself is nowhere, its pads are
+        assert set(world.leaks(watch.text)) == set(world.secrets) - {
+            "key 0"
+        }  # the key itself is nowhere, its pads are
         for name, secret in world.secrets.items():  # and where the server prints plans, it is found in them
-            assert watch.run("set client_min_messages = log; set debug_print_plan = on; set debug_pretty_print = off") == ""
+            assert (
+                watch.run(
+                    "set client_min_messages = log; set debug_print_plan = on; set debug_pretty_print = off"
+                )
+                == ""
+            )
             watch.seen.clear()
-            watch.run("select %(value)s", {"value": secret.value.decode() if secret.value.isascii() else secret.value})
+            watch.run(
+                "select %(value)s",
+                {"value": secret.value.decode() if secret.value.isascii() else secret.value},
+            )
             assert secret.spellings[1] in " ".join(watch.text.split()), name
 
 
-def test_the_table_is_wide(world: World) -> None:
+def test_the_table_is_wide() -> None:
     assert len(ATTACKS) >= 45
     assert len({attack.category for attack in ATTACKS}) >= 25
     names = [(attack.category, attack.name) for attack in ATTACKS]
     assert len(set(names)) == len(names)
-    assert not [secret for secret in world.secrets.values() if re.fullmatch(r".{0,8}", secret.spellings[0])]

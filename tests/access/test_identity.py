@@ -13,7 +13,9 @@ import pytest
 from tests.access.forge import BAD_TOKENS, claims, forge
 from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
 
-SEARCH = "select jsonb_array_length(pgrag.search_json('{\"question\": \"refund\", \"mode\": \"lexical\"}') -> 'hits')"
+SEARCH = (
+    'select jsonb_array_length(pgrag.search_json(\'{"question": "refund", "mode": "lexical"}\') -> \'hits\')'
+)
 SETTING = "select current_setting('pgrag.principal', true)"
 
 
@@ -39,7 +41,13 @@ def error_of(connection: psycopg.Connection[Any], sql: str, parameters: Any = ()
 def said(error: psycopg.Error) -> tuple[Any, ...]:
     """Everything that a client is told, but for the line of the function that told it."""
     diag = error.diag
-    return error.sqlstate, diag.message_primary, diag.message_detail, diag.message_hint, re.sub(r"line \d+", "", diag.context or "")
+    return (
+        error.sqlstate,
+        diag.message_primary,
+        diag.message_detail,
+        diag.message_hint,
+        re.sub(r"line \d+", "", diag.context or ""),
+    )
 
 
 def search(connection: psycopg.Connection[Any]) -> int:
@@ -83,12 +91,16 @@ def test_good_tokens_of_every_shape_are_accepted(world: Database) -> None:
         "without nbf": forge(claims("a", "bob", nbf=None)),
         "more claims": forge(claims("a", "bob", jti="x", roles=["admin"], groups=["hr"], iat=0)),
         "more header": forge(claims("a", "bob"), {"typ": "at+jwt", "kid": KID, "alg": "HS256", "cty": "x"}),
-        "white space": forge(f'\n{{"iss": "{ISSUER}", "aud": "{AUDIENCE}", "sub": "bob", "tenant": "a", "kind": "reader", "exp": 99999999999}} '),
+        "white space": forge(
+            f'\n{{"iss": "{ISSUER}", "aud": "{AUDIENCE}", "sub": "bob", "tenant": "a", "kind": "reader", "exp": 99999999999}} '
+        ),
         "a far end": forge(claims("a", "bob", exp=10**30)),
     }
     for shape, token in shapes.items():
         with world.role("reader") as reader:
-            who = reader.execute("select tenant, subject, kind, known from pgrag.whoami(%s)", (token,)).fetchone()
+            who = reader.execute(
+                "select tenant, subject, kind, known from pgrag.whoami(%s)", (token,)
+            ).fetchone()
             assert who == ("a", "bob", "reader", True), shape
             reader.execute("select pgrag.authenticate(%s)", (token,))
             assert search(reader) == 2, shape
@@ -105,7 +117,9 @@ def test_an_unknown_key_a_retired_key_and_a_bad_signature_read_the_same(database
         database.token("a", "alice", kid="unknown"),
         database.token("a", "alice", secret=other),
         database.token("a", "alice", secret=other, kid="retired"),
-        database.token("nowhere", "alice", secret=other, kid="retired"),  # nothing else is looked at before the signature
+        database.token(
+            "nowhere", "alice", secret=other, kid="retired"
+        ),  # nothing else is looked at before the signature
         database.token("a", "alice", secret=other, exp=1, aud="x"),
     ]
     errors = []
@@ -123,13 +137,18 @@ def test_an_unknown_tenant_says_nothing_about_tenants(world: Database) -> None:
     errors = []
     for tenant in ("nowhere", "B", "a ", "pgrag"):
         with world.role("reader") as reader:
-            errors.append(said(error_of(reader, "select pgrag.authenticate(%s)", (world.token(tenant, "alice"),))))
+            errors.append(
+                said(error_of(reader, "select pgrag.authenticate(%s)", (world.token(tenant, "alice"),)))
+            )
     with world.role("writer") as writer:  # nor a writer's unknown source, in a tenant that exists
         token = world.token("a", "c", "writer", source="nowhere")
         errors.append(said(error_of(writer, "select pgrag.authenticate(%s)", (token,))))
     assert errors[0][0] == "RG207"
     assert len(set(errors)) == 1
-    assert not re.search(r"nowhere|\b[ab]\b", " ".join(str(part) for part in errors[0][1:4]).replace("a token", "").replace("or a", ""))
+    assert not re.search(
+        r"nowhere|\b[ab]\b",
+        " ".join(str(part) for part in errors[0][1:4]).replace("a token", "").replace("or a", ""),
+    )
 
 
 @pytest.mark.contract("A3")
@@ -162,7 +181,10 @@ def test_no_principal_is_an_error_in_every_function(world: Database) -> None:
 
 @pytest.mark.contract("A1", "A2")
 def test_a_token_does_what_its_kind_does(world: Database) -> None:
-    tokens = {kind: world.token("a", "alice", kind, source="handbook" if kind == "writer" else None) for kind in ("reader", "writer", "admin", "auditor")}
+    tokens = {
+        kind: world.token("a", "alice", kind, source="handbook" if kind == "writer" else None)
+        for kind in ("reader", "writer", "admin", "auditor")
+    }
     calls = {
         ("reader", SEARCH): {"reader"},
         ("reader", "select pgrag.whoami()"): set(tokens),
@@ -202,7 +224,9 @@ def test_whoami(world: Database) -> None:
             token = world.token("a", subject, kind, source=source, exp=exp)
             assert connection.execute(f"select {columns} from pgrag.whoami(%s)", (token,)).fetchone() == row
             connection.execute("select pgrag.authenticate(%s)", (token,))
-            who = connection.execute(f"select {columns}, extract(epoch from expires_at)::bigint from pgrag.whoami()").fetchone()
+            who = connection.execute(
+                f"select {columns}, extract(epoch from expires_at)::bigint from pgrag.whoami()"
+            ).fetchone()
             assert who == (*row, exp)
 
 
@@ -251,12 +275,18 @@ def test_a_setting_counts_only_with_its_mac(world: Database) -> None:
     """A superuser can sign a setting by hand. It counts; and with any one field of it changed, it does not."""
     with world.reader("a", "alice") as reader, world.superuser() as superuser:
         own = reader.execute(SETTING).fetchone()[0].split("|")
-        bob = superuser.execute("select principal_id::text from pgrag_data.principal p join pgrag_data.tenant t using (tenant_id) where t.tenant = 'a' and p.name = 'bob'").fetchone()[0]
+        bob = superuser.execute(
+            "select principal_id::text from pgrag_data.principal p join pgrag_data.tenant t using (tenant_id) where t.tenant = 'a' and p.name = 'bob'"
+        ).fetchone()[0]
         forged = [*own[:4], bob, own[5], b"bob".hex(), *own[7:9]]
 
         def signed(fields: list[str]) -> str:
             text = "|".join(fields)
-            return text + "|" + superuser.execute("select pgrag_private.internal_mac('session', %s)", (text,)).fetchone()[0]
+            return (
+                text
+                + "|"
+                + superuser.execute("select pgrag_private.internal_mac('session', %s)", (text,)).fetchone()[0]
+            )
 
         def found(setting: str) -> int | str:
             with reader.transaction(force_rollback=True):
@@ -271,14 +301,18 @@ def test_a_setting_counts_only_with_its_mac(world: Database) -> None:
         fields = good.split("|")
         for position, field in enumerate(fields):
             for changed in (field + "0", field[:-1] + ("1" if field[-1] != "1" else "2"), ""):
-                assert found("|".join([*fields[:position], changed, *fields[position + 1 :]])) == "RG208", position
+                assert found("|".join([*fields[:position], changed, *fields[position + 1 :]])) == "RG208", (
+                    position
+                )
         # Signed, and of another backend or another moment: refused all the same.
         pid, start = own[8].split(":")
         for mark in (f"{int(pid) + 1}:{start}", f"{pid}:{int(start) - 1}", f"{pid}:{start}0"):
             assert found(signed([*forged[:8], mark])) == "RG208"
         assert found(signed([*forged[:7], "1", forged[8]])) == "RG204"
         assert found(signed([forged[0], "no-such-key", *forged[2:]])) == "RG203"
-        seal = superuser.execute("select pgrag_private.internal_mac('seal', %s)", ("|".join(forged),)).fetchone()[0]
+        seal = superuser.execute(
+            "select pgrag_private.internal_mac('seal', %s)", ("|".join(forged),)
+        ).fetchone()[0]
         assert found("|".join([*forged, seal])) == "RG208"  # the key of seals is another key
 
 
@@ -294,7 +328,7 @@ def test_savepoints_carry_the_principal_of_their_time(world: Database) -> None:
 
 @pytest.mark.contract("A2")
 def test_a_token_as_an_argument_leaves_nothing_behind(world: Database) -> None:
-    call = "select jsonb_array_length(pgrag.search_json('{\"question\": \"refund\", \"mode\": \"lexical\"}', %s) -> 'hits')"
+    call = 'select jsonb_array_length(pgrag.search_json(\'{"question": "refund", "mode": "lexical"}\', %s) -> \'hits\')'
     with psycopg.connect(world.dsn("app_reader"), autocommit=True) as connection:
         assert connection.execute(call, (world.token("a", "bob"),)).fetchone()[0] == 2
         assert connection.execute(SETTING).fetchone()[0] is None
@@ -328,7 +362,10 @@ def test_discard_all_clears_a_connection(world: Database) -> None:
         connection.execute("set search_path = pgrag")
         connection.execute("commit")
         carried = "select (select count(*) from pg_cursors), (select count(*) from pg_prepared_statements where name = 'kept')"
-        assert connection.execute(carried).fetchone() == (1, 1)  # control: it is there, and the rows are bob's own
+        assert connection.execute(carried).fetchone() == (
+            1,
+            1,
+        )  # control: it is there, and the rows are bob's own
         connection.execute("discard all")
         assert connection.execute(carried).fetchone() == (0, 0)
         assert connection.execute("show search_path").fetchone()[0] != "pgrag"
@@ -338,9 +375,14 @@ def test_discard_all_clears_a_connection(world: Database) -> None:
 @pytest.mark.contract("A2")
 def test_what_two_transactions_in_one_message_share(world: Database) -> None:
     """Documented: one message of the simple protocol is one client's, and its transactions have one start."""
-    with psycopg.connect(world.dsn("app_reader"), autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+    with psycopg.connect(
+        world.dsn("app_reader"), autocommit=True, cursor_factory=psycopg.ClientCursor
+    ) as connection:
         take = "select set_config('pgrag.principal', current_setting('pgrag.principal'), false)"
-        cursor = connection.execute(f"begin; select pgrag.authenticate(%s); {take}; commit; begin; {SEARCH}; commit", (world.token("a", "bob"),))
+        cursor = connection.execute(
+            f"begin; select pgrag.authenticate(%s); {take}; commit; begin; {SEARCH}; commit",
+            (world.token("a", "bob"),),
+        )
         for _ in range(5):
             cursor.nextset()
         assert cursor.fetchone() == (2,)
@@ -366,7 +408,9 @@ def test_a_transaction_grows_too_old_for_its_principal(database: Database) -> No
     database.put_tenant("a")
     database.put_principals("a", users=["alice"])
     with database.superuser() as superuser:
-        body = superuser.execute("select pg_get_functiondef('pgrag_private.current_principal'::regproc)").fetchone()[0]
+        body = superuser.execute(
+            "select pg_get_functiondef('pgrag_private.current_principal'::regproc)"
+        ).fetchone()[0]
         assert body.count("interval '1 hour'") == 1
         with database.reader("a", "alice") as reader:
             superuser.execute("select pg_sleep(0.3)")
@@ -388,7 +432,10 @@ def test_keys_rotate_without_downtime(database: Database) -> None:
     new = secrets.token_bytes(64)
     call = "select known from pgrag.whoami(%s)"
     old_token, new_token = database.token("a", "alice"), database.token("a", "alice", secret=new, kid="key-2")
-    with psycopg.connect(database.dsn("app_reader"), autocommit=True) as reader, database.reader("a", "alice") as open_transaction:
+    with (
+        psycopg.connect(database.dsn("app_reader"), autocommit=True) as reader,
+        database.reader("a", "alice") as open_transaction,
+    ):
         assert reader.execute(call, (old_token,)).fetchone()[0]
         assert error_of(reader, call, (new_token,)).sqlstate == "RG203"
         with database.role("keys") as keys:

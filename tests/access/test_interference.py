@@ -18,7 +18,14 @@ STEPS = 65
 TOY = {"space": "toy", "embedding": [0.5, 0.4, 0.3]}
 REQUESTS: list[dict[str, Any]] = [
     {"question": "common refund window of the boat", "mode": "lexical", "k": 50},
-    {"question": "salary holiday", "mode": "lexical", "k": 3, "candidates": 3, "filter": {"source": "handbook"}, "as_of": "2030-01-01"},
+    {
+        "question": "salary holiday",
+        "mode": "lexical",
+        "k": 3,
+        "candidates": 3,
+        "filter": {"source": "handbook"},
+        "as_of": "2030-01-01",
+    },
     {"question": "invoice", "mode": "dense", "k": 5, "candidates": 5, **TOY},
     {"question": "tent lease", "mode": "hybrid", "k": 50, **TOY},
     {"question": "tent lease travel", "mode": "hybrid", "fusion": "rrf", "k": 7, "candidates": 7, **TOY},
@@ -47,12 +54,19 @@ class World:
         self.database, self.dice, self.number = database, dice, 0
         for tenant in ("a", "b"):
             database.put_tenant(tenant, sources=("handbook", "wiki"))
-            database.put_principals(tenant, users=["alice", "bob", "carol"], groups={"team": ["alice"], "hr": ["bob"], "board": ["hr", "carol"]})
+            database.put_principals(
+                tenant,
+                users=["alice", "bob", "carol"],
+                groups={"team": ["alice"], "hr": ["bob"], "board": ["hr", "carol"]},
+            )
         with database.writer("a", "handbook") as writer:
             for number in range(10):
                 self.put(writer, f"open-{number}", readers=[dice.choice(["everyone", "alice", "team"])])
                 self.put(writer, f"hidden-{number}", readers=["hr"])
-        self.reader, self.admin, self.operator = (psycopg.connect(database.dsn(f"app_{r}"), autocommit=True) for r in ("reader", "admin", "operator"))
+        self.reader, self.admin, self.operator = (
+            psycopg.connect(database.dsn(f"app_{r}"), autocommit=True)
+            for r in ("reader", "admin", "operator")
+        )
         self.writer = psycopg.connect(database.dsn("app_writer"), autocommit=True)
 
     def close(self) -> None:
@@ -77,13 +91,24 @@ class World:
     def answers(self) -> list[str]:
         with self.reader.transaction():
             self.reader.execute("select pgrag.authenticate(%s)", (self.database.token("a", "alice"),))
-            return [row[0] for row in self.reader.execute(ANSWERS, ([json.dumps({"threshold": 0} | r) for r in REQUESTS],))]
+            return [
+                row[0]
+                for row in self.reader.execute(
+                    ANSWERS, ([json.dumps({"threshold": 0} | r) for r in REQUESTS],)
+                )
+            ]
 
     def step(self, name: str) -> None:
         hand = HANDS[name]
-        tenant, source = ("b", "handbook") if "another tenant" in name else ("a", "wiki" if "another source" in name else "handbook")
+        tenant, source = (
+            ("b", "handbook")
+            if "another tenant" in name
+            else ("a", "wiki" if "another source" in name else "handbook")
+        )
         with self.writer.transaction(), self.admin.transaction():
-            self.writer.execute("select pgrag.authenticate(%s)", (self.database.token(tenant, "x", "writer", source=source),))
+            self.writer.execute(
+                "select pgrag.authenticate(%s)", (self.database.token(tenant, "x", "writer", source=source),)
+            )
             self.admin.execute("select pgrag.authenticate(%s)", (self.database.token(tenant, "x", "admin"),))
             hand(self)
 
@@ -91,10 +116,15 @@ class World:
 def bad_draft(world: World) -> None:
     """Staged and never verified: nothing about it needs to be right."""
     key = world.new("draft")
-    world.writer.execute("select pgrag.stage_revision(%s, 'refund', p_space => 'toy', p_revision => 'r')", (key,))
+    world.writer.execute(
+        "select pgrag.stage_revision(%s, 'refund', p_space => 'toy', p_revision => 'r')", (key,)
+    )
     world.writer.execute("select pgrag.set_access(%s, '{everyone}')", (key,))
     if world.dice.random() < 0.5:
-        world.writer.execute("select pgrag.add_chunks(%s, 'r', 1, '{refund}', '{0}', '{6}', '{1}', p_embeddings => '{\"[1,1,1]\"}')", (key,))
+        world.writer.execute(
+            "select pgrag.add_chunks(%s, 'r', 1, '{refund}', '{0}', '{6}', '{1}', p_embeddings => '{\"[1,1,1]\"}')",
+            (key,),
+        )
 
 
 def group(world: World) -> None:
@@ -154,18 +184,30 @@ def test_hidden_rows_change_no_byte(database: Database) -> None:
             if step in (20, 40):
                 superuser.execute("analyze")  # other statistics, other plans, the same answers
         assert moved >= STEPS / 3  # control: statistics over all rows of the lanes' table moved all the time
-        with database.writer("a", "handbook") as writer:  # control: one visible document more, and the answers change
+        with database.writer(
+            "a", "handbook"
+        ) as writer:  # control: one visible document more, and the answers change
             world.put(writer, "one-more", readers=["team"])
-        assert [old == new for old, new in zip(before, world.answers(), strict=True)] == [False, False, True, True]
+        assert [old == new for old, new in zip(before, world.answers(), strict=True)] == [
+            False,
+            False,
+            True,
+            True,
+        ]
 
 
 @pytest.mark.contract("A7")
 def test_statistics_over_all_rows_would_be_noticed(database: Database) -> None:
     """Control: a lexical lane that counts documents over the whole tenant, and the same comparison."""
     with closing(World(database, random.Random(3))) as world, database.superuser() as superuser:
-        body = superuser.execute("select pg_get_functiondef('pgrag_private.lexical_lane'::regproc)").fetchone()[0]
+        body = superuser.execute(
+            "select pg_get_functiondef('pgrag_private.lexical_lane'::regproc)"
+        ).fetchone()[0]
         everything = "coalesce((select array_agg(r.revision_id) from pgrag_data.revision r where r.tenant_id = p_tenant_id and r.state = 'verified'), '{}')"
-        patched, count = body.replace("from unnest(p_revisions)", f"from unnest({everything})", 1), body.count("from unnest(p_revisions)")
+        patched, count = (
+            body.replace("from unnest(p_revisions)", f"from unnest({everything})", 1),
+            body.count("from unnest(p_revisions)"),
+        )
         assert count >= 2  # the first of them is where N and the average length come from
         before = world.answers()
         world.step("a hidden document more")

@@ -29,22 +29,36 @@ def world(module_database: Database) -> Database:
     database = module_database
     database.put_tenant("a")
     users = ["alice", "bob", *(f"user-{number}" for number in range(BIG))]
-    database.put_principals("a", users=users, groups={"company": ["division"], "division": ["team"], "team": users, "hr": ["bob"]})
+    database.put_principals(
+        "a", users=users, groups={"company": ["division"], "division": ["team"], "team": users, "hr": ["bob"]}
+    )
     with database.writer("a", "handbook") as writer:
-        database.put_document(writer, "big.md", [f"Refund rule {number}. " for number in range(BIG)], readers=["company"])
+        database.put_document(
+            writer, "big.md", [f"Refund rule {number}. " for number in range(BIG)], readers=["company"]
+        )
         database.put_document(writer, "open.md", "Refund for everyone.")
     return database
 
 
 def visible(connection: psycopg.Connection[Any]) -> set[str]:
-    rows = connection.execute("select document from pgrag.search('refund', 100, 'lexical', p_threshold => 0)").fetchall()
+    rows = connection.execute(
+        "select document from pgrag.search('refund', 100, 'lexical', p_threshold => 0)"
+    ).fetchall()
     return {document for (document,) in rows}
 
 
 SET = "select pgrag.set_access('big.md', '{{{}}}', 'handbook')"
 REVOCATIONS = {  # what is called, what puts it back, and how many rows that inserts, updates and deletes
-    "a membership": ("select pgrag.drop_membership('team', 'alice')", "select pgrag.put_membership('team', 'alice')", (0, 0, 1)),
-    "a group's membership": ("select pgrag.drop_membership('division', 'team')", "select pgrag.put_membership('division', 'team')", (0, 0, 1)),
+    "a membership": (
+        "select pgrag.drop_membership('team', 'alice')",
+        "select pgrag.put_membership('team', 'alice')",
+        (0, 0, 1),
+    ),
+    "a group's membership": (
+        "select pgrag.drop_membership('division', 'team')",
+        "select pgrag.put_membership('division', 'team')",
+        (0, 0, 1),
+    ),
     "access to the document": (SET.format("hr"), SET.format("company"), (0, 1, 0)),
     "access, to nobody": (SET.format(""), SET.format("company"), (0, 1, 0)),
     "the document": (
@@ -59,7 +73,9 @@ REVOCATIONS = {  # what is called, what puts it back, and how many rows that ins
 @pytest.mark.parametrize("name", REVOCATIONS)
 def test_a_revocation_is_one_row_and_takes_effect_at_commit(world: Database, name: str) -> None:
     call, restore, writes = REVOCATIONS[name]
-    with world.admin("a") as admin:  # lists are shared, and made once: this one is there before it is asked for
+    with world.admin(
+        "a"
+    ) as admin:  # lists are shared, and made once: this one is there before it is asked for
         admin.execute("select pgrag.set_access('open.md', '{hr}', 'handbook')")
         admin.execute("select pgrag.set_access('open.md', '{everyone}', 'handbook')")
     with world.reader("a", "alice") as reader:
@@ -76,7 +92,9 @@ def test_a_revocation_is_one_row_and_takes_effect_at_commit(world: Database, nam
             reader.execute("select pgrag.excerpt(%s)", (found,))
         assert caught.value.sqlstate == "RG401"
         verdict = world.validate(reader, packet, {"answer": "x", "citations": [{"id": "e1"}]})
-        assert [finding["check"] for finding in verdict["findings"]] == ["deleted" if name == "the document" else "readable"]
+        assert [finding["check"] for finding in verdict["findings"]] == [
+            "deleted" if name == "the document" else "readable"
+        ]
         assert world.packet(reader, "rule 7")["excerpts"] == []
     with world.admin("a") as admin:
         admin.execute(restore)
@@ -89,7 +107,9 @@ def test_a_new_access_list_costs_its_entries_and_no_more(world: Database) -> Non
     with world.admin("a") as admin:
         admin.execute("select pgrag.set_access('big.md', '{bob,hr}', 'handbook')")
         assert admin.execute(WRITES).fetchone() == (1 + 2, 1, 0)
-        assert not admin.execute("select pgrag.set_access('big.md', '{hr,bob,hr}', 'handbook')").fetchone()[0]  # the same list
+        assert not admin.execute("select pgrag.set_access('big.md', '{hr,bob,hr}', 'handbook')").fetchone()[
+            0
+        ]  # the same list
         assert admin.execute(WRITES).fetchone() == (1 + 2, 1, 0)
         admin.rollback()
 
@@ -97,7 +117,9 @@ def test_a_new_access_list_costs_its_entries_and_no_more(world: Database) -> Non
 @pytest.mark.contract("A6")
 def test_a_dropped_group_opens_nothing_and_is_one_row(database: Database) -> None:
     database.put_tenant("a")
-    database.put_principals("a", users=["alice", "bob"], groups={"company": ["team"], "team": ["alice", "bob"]})
+    database.put_principals(
+        "a", users=["alice", "bob"], groups={"company": ["team"], "team": ["alice", "bob"]}
+    )
     with database.writer("a", "handbook") as writer:
         database.put_document(writer, "team.md", "Refund of the team.", readers=["team"])
         database.put_document(writer, "company.md", "Refund of the company.", readers=["company"])
@@ -153,8 +175,16 @@ SHAPES: dict[str, tuple[dict[str, list[str]], str, set[str]]] = {
     "a cycle": ({"g": ["h", "alice"], "h": ["i"], "i": ["g"]}, "alice", {"g", "h", "i"}),
     "a cycle that is elsewhere": ({"g": ["h"], "h": ["g"], "i": ["alice"]}, "alice", {"i"}),
     "a group of itself": ({"g": ["g", "alice"]}, "alice", {"g"}),
-    "a diamond": ({"top": ["l", "r"], "l": ["base"], "r": ["base"], "base": ["alice"]}, "alice", {"top", "l", "r", "base"}),
-    "a chain": ({f"g{n}": [f"g{n + 1}"] for n in range(60)} | {"g60": ["alice"]}, "alice", {f"g{n}" for n in range(61)}),
+    "a diamond": (
+        {"top": ["l", "r"], "l": ["base"], "r": ["base"], "base": ["alice"]},
+        "alice",
+        {"top", "l", "r", "base"},
+    ),
+    "a chain": (
+        {f"g{n}": [f"g{n + 1}"] for n in range(60)} | {"g60": ["alice"]},
+        "alice",
+        {f"g{n}" for n in range(61)},
+    ),
     "nobody": ({"g": [], "h": ["g"]}, "alice", set()),
 }
 
@@ -172,7 +202,9 @@ def test_groups_in_groups(module_database: Database, shape: str) -> None:
     for subject, there in ((user, expected), ("eve", set())):
         with module_database.reader(tenant, subject) as reader:
             assert visible(reader) == there
-            assert set(reader.execute("select groups from pgrag.whoami()").fetchone()[0]) == there | {"everyone"}
+            assert set(reader.execute("select groups from pgrag.whoami()").fetchone()[0]) == there | {
+                "everyone"
+            }
 
 
 @pytest.mark.contract("A6")
@@ -188,7 +220,11 @@ def test_everyone_is_everyone_of_the_tenant(database: Database) -> None:
             database.put_document(writer, "nobody.md", "Refund for nobody.", readers=[])
             database.put_document(writer, "new.md", "Refund, no readers yet.", readers=None)
     for tenant in ("a", "b"):
-        for subject, documents in (("alice", {f"{tenant}.md"}), ("robot", {f"{tenant}.md", "robot.md"}), ("mallory", set())):
+        for subject, documents in (
+            ("alice", {f"{tenant}.md"}),
+            ("robot", {f"{tenant}.md", "robot.md"}),
+            ("mallory", set()),
+        ):
             with database.reader(tenant, subject) as reader:
                 assert visible(reader) == documents
     with database.admin("a") as admin:
@@ -208,13 +244,19 @@ def test_hidden_rows_never_use_up_a_place(crowded: Database, mode: str) -> None:
     """Hundreds of hidden chunks match better in every lane, and k visible ones come back for every k."""
     for k in (1, 7, 25):
         with crowded.reader("a", "alice") as reader:
-            found = crowded.search(reader, "refund refund window", mode, k=k, candidates=k, threshold=0, **MODES[mode])
+            found = crowded.search(
+                reader, "refund refund window", mode, k=k, candidates=k, threshold=0, **MODES[mode]
+            )
         assert len(found["hits"]) == k
         assert {hit["document"].split("-")[0] for hit in found["hits"]} == {"visible"}
         assert (found["complete"], found["complete_reason"]) == (True, "k_returned")
     with crowded.reader("a", "alice") as reader:  # fewer than k: all that there are, and the answer says so
         found = crowded.search(reader, "refund window", mode, k=100, threshold=0, **MODES[mode])
-    assert (len(found["hits"]), found["complete"], found["complete_reason"]) == (30, True, "all_matches_returned")
+    assert (len(found["hits"]), found["complete"], found["complete_reason"]) == (
+        30,
+        True,
+        "all_matches_returned",
+    )
     with crowded.reader("a", "bob") as reader:  # control: the hidden ones do match better
         found = crowded.search(reader, "refund refund window", mode, k=25, threshold=0, **MODES[mode])
     assert {hit["document"].split("-")[0] for hit in found["hits"]} == {"hidden"}

@@ -69,7 +69,9 @@ class Secret:
     spellings: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        signed = " ".join(str(byte - 256 if byte > 127 else byte) for byte in self.value)  # as node trees print it
+        signed = " ".join(
+            str(byte - 256 if byte > 127 else byte) for byte in self.value
+        )  # as node trees print it
         self.spellings = [self.value.hex(), signed]
         if self.value.isascii():
             self.spellings.append(self.value.decode().lower())
@@ -101,31 +103,69 @@ class World:
         self.draft = new("a: staged document", "draft-{}.md", {"admin"})
         self.deleted = new("a: deleted document", "old-{}.md", names_in_a)
         self.pay_text = f"The salary of carol is {secret('a: text')} and the refund window is unlimited."
-        titles = {"title": f"Pay {secret('a: title', names_in_a)}", "tags": [secret("a: tag")], "product": secret("a: product")}
-        b = {name: secret(f"b: {name}") for name in ("text", "title", "tag", "product", "user", "group", "document")}
-        self.user_b, self.group_b, self.document_b = f"dave-{b['user']}", f"team-{b['group']}", f"{b['document']}.md"
+        titles = {
+            "title": f"Pay {secret('a: title', names_in_a)}",
+            "tags": [secret("a: tag")],
+            "product": secret("a: product"),
+        }
+        b = {
+            name: secret(f"b: {name}")
+            for name in ("text", "title", "tag", "product", "user", "group", "document")
+        }
+        self.user_b, self.group_b, self.document_b = (
+            f"dave-{b['user']}",
+            f"team-{b['group']}",
+            f"{b['document']}.md",
+        )
         self.source_b = new("b: source", "source-{}", {"operator"})
         self.space_b = new("b: space", "space-{}", {"operator"})
 
         database.put_tenant("a", sources=("handbook", self.wiki))
         database.put_tenant(self.tenant_b, sources=("handbook", self.source_b), space=(self.space_b, 3))
-        database.put_principals("a", users=["alice", "bob", self.carol], groups={self.group: ["bob", self.carol]})
-        database.put_principals(self.tenant_b, users=["alice", self.user_b], groups={self.group_b: [self.user_b]})
+        database.put_principals(
+            "a", users=["alice", "bob", self.carol], groups={self.group: ["bob", self.carol]}
+        )
+        database.put_principals(
+            self.tenant_b, users=["alice", self.user_b], groups={self.group_b: [self.user_b]}
+        )
         with database.writer("a", "handbook") as writer:
             put = database.put_document
             put(writer, "refund.md", "The refund window is 30 days.", vectors=[[1, 0.2, 0]])
             put(writer, "travel.md", "Trains first. Hotels up to 120 a night.", vectors=[[0, 0.2, 1]])
             put(writer, self.pay, self.pay_text, readers=[self.group], vectors=[[1, 0.2, 0]], **titles)
-            for number in range(3):  # a common value, so that it is among the most common values of the statistics
-                put(writer, f"more-{number}.md", f"More pay {number}.", readers=[self.group], product=titles["product"])
-            put(writer, "refund.md", f"The refund window is {secret('a: next revision')}.", vectors=[[1, 0, 0]], activate=False)
+            for number in range(
+                3
+            ):  # a common value, so that it is among the most common values of the statistics
+                put(
+                    writer,
+                    f"more-{number}.md",
+                    f"More pay {number}.",
+                    readers=[self.group],
+                    product=titles["product"],
+                )
+            put(
+                writer,
+                "refund.md",
+                f"The refund window is {secret('a: next revision')}.",
+                vectors=[[1, 0, 0]],
+                activate=False,
+            )
             put(writer, self.deleted, f"The refund window was {secret('a: deleted')}.", vectors=[[1, 0.2, 0]])
             writer.execute("select pgrag.delete_document(%s)", (self.deleted,))
         with database.writer("a", self.wiki) as writer:
-            put(writer, self.pay_wiki, f"Salaries: {secret('a: wiki text')}", readers=[self.group], vectors=[[1, 0.2, 0]])
+            put(
+                writer,
+                self.pay_wiki,
+                f"Salaries: {secret('a: wiki text')}",
+                readers=[self.group],
+                vectors=[[1, 0.2, 0]],
+            )
             # Staged and not verified, so nothing is right about it yet, not even the dimension of its vector.
             draft = f"A draft on refunds, {secret('a: staged')}"
-            writer.execute("select pgrag.stage_revision(%s, %s, p_revision => 'r1', p_space => 'toy')", (self.draft, draft))
+            writer.execute(
+                "select pgrag.stage_revision(%s, %s, p_revision => 'r1', p_space => 'toy')",
+                (self.draft, draft),
+            )
             writer.execute("select pgrag.set_access(%s, '{everyone}')", (self.draft,))
             writer.execute(
                 "select pgrag.add_chunks(%s, 'r1', 1, %s, '{0}', %s, '{5}', p_embeddings => '{\"[1,2,3,4,5]\"}')",
@@ -133,13 +173,26 @@ class World:
             )
         for source in ("handbook", self.source_b):
             with database.writer(self.tenant_b, source) as writer:
-                more = {"title": b["title"], "tags": [b["tag"]], "product": b["product"], "vectors": [[1, 0.2, 0]]}
+                more = {
+                    "title": b["title"],
+                    "tags": [b["tag"]],
+                    "product": b["product"],
+                    "vectors": [[1, 0.2, 0]],
+                }
                 for document in ("refund.md", self.document_b):
-                    put(writer, document, f"The refund window is {b['text']} days.", space=self.space_b, **more)
+                    put(
+                        writer,
+                        document,
+                        f"The refund window is {b['text']} days.",
+                        space=self.space_b,
+                        **more,
+                    )
         with database.superuser() as superuser:
             superuser.execute("analyze")
             self.ids = dict(superuser.execute("select tenant, tenant_id from pgrag_data.tenant"))
-            self.bob = superuser.execute("select principal_id from pgrag_data.principal where name = 'bob'").fetchone()[0]
+            self.bob = superuser.execute(
+                "select principal_id from pgrag_data.principal where name = 'bob'"
+            ).fetchone()[0]
             chunk = "select encode(chunk_id, 'hex') from pgrag_data.chunk where strpos(text, %s) > 0"
             self.chunks = {
                 name: superuser.execute(chunk, (value.decode(),)).fetchone()[0]

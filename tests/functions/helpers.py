@@ -121,8 +121,3 @@ def add(connection: psycopg.Connection[Any], document: str, revision: str, texts
 def documents(found: dict[str, Any]) -> list[str]:
     """The documents of the hits or excerpts, best first."""
     return [hit["document"] for hit in found.get("hits", found.get("excerpts"))]
-
-
-def known_fault(*values: Any, why: str) -> Any:
-    """A row of a table that fails today; strict, so that the mark goes when the fault does."""
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=why))

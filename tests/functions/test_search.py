@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.functions.helpers import World, add, call, documents, known_fault, refused
+from tests.functions.helpers import World, add, call, documents, refused
 from tests.support import Database
 
 DENSE = {"embedding": [1, 0.5, 0.25], "space": "toy"}
@@ -206,6 +206,19 @@ def test_dense_is_exact(database: Database) -> None:
     assert away[0]["dense_score"] == pytest.approx(-cosines.min(), abs=2e-6)  # control: the other way round
 
 
+@pytest.mark.contract("F2", "F3")
+def test_dense_orders_what_points_away(world: World) -> None:
+    """Below zero the relevance is none, and the order is still that of the cosine."""
+    vectors = {f"{n}.md": [-1, n / 10, 0] for n in (3, 1, 4, 0, 2)}
+    for document, vector in vectors.items():
+        world.put(document, "Refunds.", vectors=[vector])
+    found = world.search("anything", "dense", embedding=[1, 0, 0], space="toy")
+    assert documents(found) == ["4.md", "3.md", "2.md", "1.md", "0.md"]
+    assert [hit["dense_rank"] for hit in found["hits"]] == [hit["rank"] for hit in found["hits"]] == [1, 2, 3, 4, 5]
+    assert {hit["relevance"] for hit in found["hits"]} == {0} and found["status"] == "abstain"
+    assert documents(world.search("anything", "dense", embedding=[-1, 0, 0], space="toy")) == ["0.md", "1.md", "2.md", "3.md", "4.md"]  # control
+
+
 @pytest.mark.contract("E3", "F2")
 def test_zero_vectors_where_the_space_skips_them(database: Database) -> None:
     world = World(database, "zeros", space=None)
@@ -238,7 +251,7 @@ def test_a_tenant_without_a_space_is_lexical_only(database: Database) -> None:
 
 
 @pytest.mark.contract("F2", "F6")
-@pytest.mark.parametrize("size", [1e-30, 1e-10, 1.0, 1e10, pytest.param(1e20), pytest.param(3e38)])
+@pytest.mark.parametrize("size", [1e-30, 1e-10, 1.0, 1e10, 1e20, 3e38])
 def test_the_length_of_a_question_vector_does_not_matter(corpus: World, size: float) -> None:
     """Cosine has no length: the same direction has the same answer, or is refused; never silently none."""
     expected = corpus.search("anything", "dense", k=5, **DENSE)["hits"]
@@ -305,6 +318,7 @@ def codes(module_database: Database) -> World:
         for n, code in enumerate(IDENTIFIERS):
             module_database.put_document(writer, code.replace("/", "|"), f"Entry {n + 1000}: look at {code} first, then ask the lead.")
         module_database.put_document(writer, "pair", "Both of PAY-404/PAY-405 were seen.")
+        module_database.put_document(writer, "either", "Pay with a voucher/coupon at the till.")
         module_database.put_document(writer, "labelled", "It logged error:PAY-406, twice.")
     return world
 
@@ -322,7 +336,7 @@ def test_identifiers_are_found_as_written(codes: World, code: str) -> None:
 @pytest.mark.contract("F1")
 @pytest.mark.parametrize("question, document", [
     ("402", "PAY-402"), ("61", "E-61"), ("PAY 402", "PAY-402"), ("day 30", "30-day"), ("snake size", "snake_case_size"), ("2024 06 02", "2024-06-02"), ("8080", "node:8080"),
-    pytest.param("KF 1 3", "KF-1-3"), pytest.param("PAY-404", "pair"), pytest.param("404", "pair"), pytest.param("PAY-406", "labelled"), ("405", "pair"),
+    ("KF 1 3", "KF-1-3"), ("PAY-404", "pair"), ("404", "pair"), ("405", "pair"), ("PAY-406", "labelled"), ("vouchers", "either"), ("coupon", "either"), ("a b", "a|b_c"),
 ])
 def test_parts_of_identifiers_are_found(codes: World, question: str, document: str) -> None:
     hits = codes.search(question, k=100, threshold=0)["hits"]
@@ -335,7 +349,7 @@ def test_parts_of_identifiers_are_found(codes: World, question: str, document: s
 @pytest.mark.parametrize("language, text, question, foreign", [
     ("en", "Refunds are paid", "refunding", "de"), ("de", "Die Rückgaben der Kunden", "Rückgabe", "en"), ("es", "Las devoluciones de pedidos", "devolución", "xx"),
     ("fr", "Les remboursements partiels", "remboursement partiel", "xx"), ("de-AT", "Die Rückgaben", "Rückgabe", "xx"), ("NL", "De terugbetalingen", "terugbetaling", "xx"),
-    ("ru", "Возвраты товаров", "возврат", "xx"),
+    ("ru", "Возвраты товаров", "возврат", "xx"), ("nb", "Tilbakebetalinger til kunder", "tilbakebetaling", "xx"),
 ])
 def test_stemming_follows_the_language(world: World, language: str, text: str, question: str, foreign: str) -> None:
     world.put("stemmed.md", text, language=language)

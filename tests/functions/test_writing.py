@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.functions.helpers import World, add, call, documents, known_fault, one, refused
+from tests.functions.helpers import World, add, call, documents, one, refused
 from tests.support import Database
 
 DENSE = {"embedding": [1, 0, 0], "space": "toy"}
@@ -364,9 +364,9 @@ def test_a_body_has_16_mib(writer: psycopg.Connection[Any], body: str | None, co
     ({"title": None}, "RG408"), ({"title": "x" * 1001}, "RG408"), ({"tags": None}, "RG408"), ({"tags": [None]}, "RG408"), ({"skips": None}, "RG408"), ({"parser": None}, "RG408"),
     ({"language": None}, "RG406"), ({"language": "english language"}, "RG406"), ({"language": ""}, "RG406"), ({"language": "d"}, "RG406"), ({"language": "de_DE"}, "RG406"),
     ({"language": "en" + "-abcdefgh" * 1000}, "RG406"),
-    ({"effective_from": "2024-01-01", "effective_to": "2024-01-01"}, "RG408"), ({"effective_from": "infinity"}, "RG408"), ({"effective_to": "-infinity"}, "RG408"),
+    ({"effective_from": "2024-01-01", "effective_to": "2024-01-01"}, "RG408"), ({"effective_from": "infinity"}, "RG408"), ({"effective_to": "-infinity"}, "RG408"), ({"effective_from": "0044-03-15 BC"}, "RG408"), ({"effective_to": "10000-01-01"}, "RG408"),
     ({"space": "nowhere"}, "RG401"), ({"revision": " "}, "RG406"),
-    ({"title": "x" * 1000}, None), ({"language": "pt-BR"}, None), ({"effective_from": "-infinity", "effective_to": "infinity"}, None), ({"tags": []}, None), ({"space": "toy"}, None),
+    ({"title": "x" * 1000}, None), ({"language": "pt-BR"}, None), ({"effective_from": "-infinity", "effective_to": "infinity"}, None), ({"effective_from": "0001-01-01", "effective_to": "9999-12-31"}, None), ({"tags": []}, None), ({"space": "toy"}, None),
 ])
 def test_what_a_revision_may_say_of_itself(writer: psycopg.Connection[Any], arguments: dict[str, Any], code: str | None) -> None:
     with refused(writer, code):

@@ -8,11 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.access.model import WORDS
 from tests.support import Database
 
 DOCUMENTS, CHUNKS, OPEN = 100, 50, 3  # of tenant a; alice may read OPEN of its documents, bob all of them
 ALL = DOCUMENTS * CHUNKS
-WORDS = "refund window price tent stove boat lease deposit invoice holiday salary travel".split()
 SEARCHES = {
     "lexical": """select pgrag.search_json('{"question": "refund window", "mode": "lexical"}')""",
     "dense": """select pgrag.search_json('{"question": "refund", "mode": "dense", "space": "toy", "embedding": [1, 1, 1]}')""",
@@ -32,7 +32,10 @@ def world(module_database: Database) -> Database:
         database.put_principals(tenant, users=["alice", "bob"], groups={"team": ["bob"]})
     with database.writer("a", "handbook") as writer:
         for document in range(DOCUMENTS):
-            texts = [f"Rule {document}.{n}: {WORDS[n % 12]} and {WORDS[(n + document) % 12]} within {n} days. " for n in range(CHUNKS)]
+            texts = [
+                f"Rule {document}.{n}: {WORDS[n % 12]} and {WORDS[(n + document) % 12]} within {n} days. "
+                for n in range(CHUNKS)
+            ]
             if document == 7:
                 texts[0] = "The rare word is zanzibar. "
             vectors = [[1 + n % 5, 1 + n % 7, document % 3] for n in range(CHUNKS)]
@@ -63,21 +66,28 @@ def counted(connection: psycopg.Connection[Any], sql: str) -> dict[str, tuple[in
     connection.execute(sql)
     before = {name: rest for name, *rest in connection.execute(COUNTERS)}
     connection.execute(sql)
-    return {name: tuple(b - a for a, b in zip(before[name], rest, strict=True)) for name, *rest in connection.execute(COUNTERS)}
+    return {
+        name: tuple(b - a for a, b in zip(before[name], rest, strict=True))
+        for name, *rest in connection.execute(COUNTERS)
+    }
 
 
 RARE = "select revision_id from pgrag_data.chunk_lex where tenant_id = 1 and lexemes @@ 'zanzibar'"
 
 
 @pytest.mark.contract("A8")
-def test_the_constant_policy_folds_away_and_a_real_one_costs_the_index(superuser: psycopg.Connection[Any]) -> None:
+def test_the_constant_policy_folds_away_and_a_real_one_costs_the_index(
+    superuser: psycopg.Connection[Any],
+) -> None:
     """Why the engine's policy is `true`: `@@` is not leakproof, and below a predicate it cannot reach an index."""
     superuser.execute("create index gin_of_the_test on pgrag_data.chunk_lex using gin (lexemes)")
     superuser.execute("set local role pgrag_engine")
     assert "Bitmap Index Scan on gin_of_the_test" in explain(superuser, RARE)
     assert "Filter" not in explain(superuser, "select revision_id from pgrag_data.chunk_lex")
     superuser.execute("reset role")
-    superuser.execute("alter policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex using (tenant_id = nullif(current_setting('pgrag.x', true), '')::bigint)")
+    superuser.execute(
+        "alter policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex using (tenant_id = nullif(current_setting('pgrag.x', true), '')::bigint)"
+    )
     superuser.execute("set local role pgrag_engine")
     plan = explain(superuser, RARE)
     assert "gin_of_the_test" not in plan
@@ -105,12 +115,18 @@ def test_browse_policies_are_init_plans(world: Database, view: str) -> None:
             plan = explain(browser, f"select * from {view}", "verbose, costs off")
             lines = [line.strip() for line in plan.splitlines() if "browse_" in line]
             assert lines
-            assert {line.split("(")[0] for line in lines} == {"Output: pgrag_private.browse_tenant", "Output: pgrag_private.browse_revisions"}
+            assert {line.split("(")[0] for line in lines} == {
+                "Output: pgrag_private.browse_tenant",
+                "Output: pgrag_private.browse_revisions",
+            }
             assert plan.count("InitPlan ") >= len(lines)
             before = dict(browser.execute("select funcname, calls from pg_stat_xact_user_functions"))
             rows[subject] = len(browser.execute(f"select * from {view}").fetchall())
             after = dict(browser.execute("select funcname, calls from pg_stat_xact_user_functions"))
-            calls[subject] = {name: after[name] - before.get(name, 0) for name in ("browse_tenant", "browse_revisions", "scope")}
+            calls[subject] = {
+                name: after[name] - before.get(name, 0)
+                for name in ("browse_tenant", "browse_revisions", "scope")
+            }
     assert rows["bob"] == rows["alice"] * DOCUMENTS / OPEN
     assert calls["alice"] == calls["bob"]
     tables = 3 if view == "pgrag.documents" else 4
@@ -121,11 +137,17 @@ def test_browse_policies_are_init_plans(world: Database, view: str) -> None:
 
 
 @pytest.mark.contract("A8")
-def test_without_the_sub_select_the_policy_would_be_called_for_each_row(world: Database, superuser: psycopg.Connection[Any]) -> None:
+def test_without_the_sub_select_the_policy_would_be_called_for_each_row(
+    world: Database, superuser: psycopg.Connection[Any]
+) -> None:
     """Control for the one above: the function itself in the policy, as one would first write it."""
-    superuser.execute("alter policy pgrag_chunk_select on pgrag_data.chunk using (revision_id = any (pgrag_private.browse_revisions()))")
+    superuser.execute(
+        "alter policy pgrag_chunk_select on pgrag_data.chunk using (revision_id = any (pgrag_private.browse_revisions()))"
+    )
     superuser.execute("select pgrag.authenticate(%s)", (world.token("a", "alice"),))
-    superuser.execute("grant execute on function pgrag_private.browse_revisions() to pgrag_viewer; set local role pgrag_viewer")
+    superuser.execute(
+        "grant execute on function pgrag_private.browse_revisions() to pgrag_viewer; set local role pgrag_viewer"
+    )
     plan = explain(superuser, "select * from pgrag_data.chunk", "verbose, costs off")
     assert "ANY (pgrag_private.browse_revisions())" in plan
 
@@ -137,13 +159,15 @@ def test_a_small_scope_is_read_by_the_primary_key(world: Database, mode: str, ta
     visible = OPEN * CHUNKS
     with world.reader("a", "alice") as reader:
         found = counted(reader, SEARCHES[mode])
-        scans, returned, fetched = found[f"{table}_pkey"]
-        assert OPEN <= scans + returned
+        scans, returned, _ = found[f"{table}_pkey"]
+        assert scans
         assert visible <= returned <= 2 * visible  # at most twice over
         assert found[table][0] == 0 or found[table][1] == 0  # no sequential scan read anything
         assert found["chunk"][1] == 0 and found["chunk"][2] <= 2 * visible
         # control: the same search with the indexes off reads all there is
-        reader.execute("set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off")
+        reader.execute(
+            "set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off"
+        )
         assert counted(reader, SEARCHES[mode])[table][1] >= ALL
 
 
@@ -153,11 +177,14 @@ def test_a_small_scope_reads_the_same_however_much_is_hidden(world: Database) ->
     with world.reader("a", "alice") as reader:
         before = {mode: counted(reader, search) for mode, search in SEARCHES.items()}
     with world.writer("a", "handbook") as writer:
-        world.put_document(writer, "more.md", ["A refund window. "] * 1000, vectors=[[1, 1, 1]] * 1000, readers=["team"])
+        world.put_document(
+            writer, "more.md", ["A refund window. "] * 1000, vectors=[[1, 1, 1]] * 1000, readers=["team"]
+        )
     with world.reader("a", "alice") as reader:
         after = {mode: counted(reader, search) for mode, search in SEARCHES.items()}
     lanes = ("chunk_lex", "chunk_lex_pkey", "chunk_vec", "chunk_vec_pkey", "chunk")
-    assert {mode: [c[name] for name in lanes] for mode, c in after.items()} == {mode: [c[name] for name in lanes] for mode, c in before.items()}
+    assert {mode: [c[name] for name in lanes] for mode, c in after.items()} == {
+        mode: [c[name] for name in lanes] for mode, c in before.items()
+    }
     with world.reader("a", "bob") as reader:  # control: whoever may see them reads them
         assert counted(reader, SEARCHES["lexical"])["chunk_lex"] != before["lexical"]["chunk_lex"]
-

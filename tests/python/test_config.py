@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,6 @@ KEY = "0123456789abcdef" * 4
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current directory and no settings in the environment."""
-    import os
-
     for name in list(os.environ):
         if name.startswith("PGRAG_"):
             monkeypatch.delenv(name)
@@ -63,7 +62,10 @@ def test_the_signing_key_is_hexadecimal(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_no_secret_is_shown(alone: Path) -> None:
     secrets = {"token": "eyJ0b2tlbg.e30.sig", "signing_key": KEY, "embedder_options": {"api_key": "sk-12345"}}
-    for dsn in ("postgresql://app:pass-word@db/knowledge", "host=db user=app password='pass-word' sslpassword=pass-word"):
+    for dsn in (
+        "postgresql://app:pass-word@db/knowledge",
+        "host=db user=app password='pass-word' sslpassword=pass-word",
+    ):
         settings = Settings.load(dsn=dsn, tenant="halvorsen", **secrets)  # type: ignore[arg-type]
         shown = repr(settings) + str(settings) + f"{settings}"
         for secret in ("pass-word", "eyJ0b2tlbg", KEY, str(bytes.fromhex(KEY)), "sk-12345"):

@@ -7,8 +7,10 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +85,35 @@ def writer_token(world: Database, tenant: str, source: str = "handbook") -> str:
     return world.token(tenant, "connector", "writer", source=source)
 
 
+@contextmanager
+def writing(
+    world: Database, tenant: str, source: str = "handbook", embedder: Any = None
+) -> Iterator[pgrag.Writer]:
+    token = writer_token(world, tenant, source)
+    with (
+        pgrag.connect(world.dsn("app_writer")) as connection,
+        pgrag.writer(connection, token, embedder=embedder) as w,
+    ):
+        yield w
+
+
+@contextmanager
+def operating(world: Database) -> Iterator[pgrag.Operator]:
+    with pgrag.connect(world.dsn("app_operator")) as connection, pgrag.operator(connection) as o:
+        yield o
+
+
 def ingest(
-    world: Database, tenant: str, one: SourceDocument, *, source: str = "handbook", embedder: Any = None, **options: Any
+    world: Database,
+    tenant: str,
+    one: SourceDocument,
+    *,
+    source: str = "handbook",
+    embedder: Any = None,
+    **options: Any,
 ) -> Ingested:
-    with pgrag.connect(world.dsn("app_writer")) as connection:
-        with pgrag.writer(connection, writer_token(world, tenant, source), embedder=embedder or ToyEmbedder()) as w:
-            return w.ingest(one, **({"chunker": CHUNKER, "tokenizer": WordTokenizer()} | options))
+    with writing(world, tenant, source, embedder=embedder or ToyEmbedder()) as w:
+        return w.ingest(one, **({"chunker": CHUNKER, "tokenizer": WordTokenizer()} | options))
 
 
 def folder(world: Database, tenant: str, root: Path, *, embedder: Any = None, **options: Any) -> IngestReport:
@@ -132,18 +157,27 @@ def without_tenant(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def switches(world: Database, tenant: str) -> int:
     with world.superuser() as superuser:
-        found = superuser.execute("select count(*) from pgrag_data.activation join pgrag_data.tenant using (tenant_id) where tenant = %s", (tenant,)).fetchone()
+        found = superuser.execute(
+            "select count(*) from pgrag_data.activation join pgrag_data.tenant using (tenant_id) where tenant = %s",
+            (tenant,),
+        ).fetchone()
         assert found is not None
         return int(found[0])
 
 
 def finds(world: Database, tenant: str, question: str, **options: Any) -> list[str]:
-    with pgrag.connect(world.dsn("app_reader")) as connection, pgrag.reader(connection, world.token(tenant, "alice")) as r:
+    with (
+        pgrag.connect(world.dsn("app_reader")) as connection,
+        pgrag.reader(connection, world.token(tenant, "alice")) as r,
+    ):
         return [hit.text for hit in r.search(question, threshold=0, **options).hits]
 
 
 def long_text(sections: int) -> str:
-    return "".join(f"# Section {n}\n\nThe rule of section {n} is number {n * 7919}, and it is kept.\n\n" for n in range(sections))
+    return "".join(
+        f"# Section {n}\n\nThe rule of section {n} is number {n * 7919}, and it is kept.\n\n"
+        for n in range(sections)
+    )
 
 
 # -- One document ----------------------------------------------------------------------------------------
@@ -184,10 +218,20 @@ def test_chunk_ids_are_of_source_and_revision_and_last(world: Database) -> None:
 
 
 @pytest.mark.contract("D3")
-@pytest.mark.parametrize("chunker", [CHUNKER, WindowChunker(target=50, overlap=10)], ids=["structure", "window"])
+@pytest.mark.parametrize(
+    "chunker", [CHUNKER, WindowChunker(target=50, overlap=10)], ids=["structure", "window"]
+)
 @pytest.mark.parametrize(
     "body",
-    ["Short.", "Ends with space.  \n\n\n", long_text(9), long_text(3) + "The very last words", "ß日本🏕️e\u0301 " * 40, "\r\n# A\r\nb\r\n", "|a|b|\n|-|-|\n" + "|1|2|\n" * 60],
+    [
+        "Short.",
+        "Ends with space.  \n\n\n",
+        long_text(9),
+        long_text(3) + "The very last words",
+        "ß日本🏕️e\u0301 " * 40,
+        "\r\n# A\r\nb\r\n",
+        "|a|b|\n|-|-|\n" + "|1|2|\n" * 60,
+    ],
     ids=range(7),
 )
 def test_the_last_chunk_ends_at_the_end(world: Database, chunker: Any, body: str) -> None:
@@ -198,7 +242,7 @@ def test_the_last_chunk_ends_at_the_end(world: Database, chunker: Any, body: str
     assert not done.faults and len(rows) == done.chunks
     assert rows[0][7] == 0 and rows[-1][8] == len(body)
     assert all(body[row[7] : row[8]] == row[9] for row in rows)
-    assert all(later[7] <= earlier[8] for earlier, later in zip(rows, rows[1:], strict=False))  # no gap
+    assert all(later[7] <= earlier[8] for earlier, later in pairwise(rows))  # no gap
 
 
 def test_control_a_text_that_is_not_covered_is_not_verified(world: Database) -> None:
@@ -215,14 +259,15 @@ def test_control_a_text_that_is_not_covered_is_not_verified(world: Database) -> 
 
 
 @pytest.mark.contract("D3")
-@pytest.mark.parametrize("body", ["", "   ", "\n\n\t\u00a0\n"])
-def test_empty_text_is_reported(world: Database, body: str) -> None:
+def test_empty_text_is_reported(world: Database) -> None:
     put_tenant(world, "empty")
-    done = ingest(world, "empty", document("empty.md", body))
-    assert (done.chunks, done.activated, done.faults) == (0, False, ("empty extraction: there is no text to find",))
+    for number, body in enumerate(("", "   ", "\n\n\t\u00a0\n")):
+        done = ingest(world, "empty", document(f"empty-{number}.md", body))
+        assert (done.chunks, done.activated) == (0, False)
+        assert done.faults[0] == "empty extraction: there is no text to find"
     assert ingest(world, "empty", document("full.md", "Text.")).activated  # control
-    with pgrag.connect(world.dsn("app_writer")) as connection, pgrag.writer(connection, writer_token(world, "empty")) as w:
-        assert {one.document: one.active_revision is None for one in w.documents()} == {"empty.md": True, "full.md": False}
+    with writing(world, "empty") as w:
+        assert [one.document for one in w.documents() if one.active_revision] == ["full.md"]
 
 
 @pytest.mark.contract("B9")
@@ -278,19 +323,24 @@ def test_a_retry_neither_duplicates_nor_loses(world: Database, committed: bool) 
         assert len(stored(world, tenant)) == 500
     else:
         killer = ToyEmbedder(before=kill)
-        with pytest.raises(psycopg.OperationalError):
-            with pgrag.writer(connection, writer_token(world, tenant), embedder=killer) as w:
-                w.ingest(page, chunker=CHUNKER, tokenizer=WordTokenizer())
+        session = pgrag.writer(connection, writer_token(world, tenant), embedder=killer)
+        with pytest.raises(psycopg.OperationalError), session as w:
+            w.ingest(page, chunker=CHUNKER, tokenizer=WordTokenizer())
         assert killer.calls == 2 and stored(world, tenant) == []
     connection.close()
     assert finds(world, tenant, "rule of section") == []
 
     again = ingest(world, tenant, page)
-    assert (again.created, again.activated, again.chunks, again.revision) == (True, True, whole.chunks, whole.revision)
+    assert (again.created, again.activated, again.chunks, again.revision) == (
+        True,
+        True,
+        whole.chunks,
+        whole.revision,
+    )
     rows = stored(world, tenant)
     assert without_tenant(rows) == without_tenant(stored(world, control))
     assert len(rows) == len(chunks) == len({row[6] for row in rows})
-    assert ingest(world, tenant, page, embedder=killer if not committed else None).created is False
+    assert not ingest(world, tenant, page).created
 
 
 @pytest.mark.contract("B8")
@@ -311,10 +361,47 @@ def test_going_back_and_being_rolled_back(world: Database) -> None:
     assert finds(world, "back", "rule") == ["The old rule."]
     # Somebody left the newer text for the older one: ingesting it once more does not undo that.
     again = ingest(world, "back", new)
-    assert (again.created, again.activated) == (False, False) and finds(world, "back", "rule") == ["The old rule."]
-    with pgrag.connect(world.dsn("app_writer")) as connection, pgrag.writer(connection, writer_token(world, "back")) as w:
+    assert (again.created, again.activated) == (False, False) and finds(world, "back", "rule") == [
+        "The old rule."
+    ]
+    with writing(world, "back") as w:
         assert w.activate("page.md", again.revision)
     assert finds(world, "back", "rule") == ["The new rule."]
+
+
+@pytest.mark.contract("A3")
+def test_readers_do_not_open_another_revision(world: Database, tmp_path: Path) -> None:
+    put_tenant(world, "readers")
+    world.put_principals("readers", users=["bob"])
+
+    def bob_reads(key: str) -> bool:
+        token = world.token("readers", "bob")
+        with pgrag.connect(world.dsn("app_reader")) as connection, pgrag.reader(connection, token) as r:
+            return r.can_read("handbook", key)
+
+    private = document("page.md", "The private text.", readers=("staff",))
+    public = document("page.md", "The public text.", readers=("everyone",))
+    assert ingest(world, "readers", private).activated
+    assert not ingest(world, "readers", public, activate=False).activated and not bob_reads("page.md")
+    assert ingest(world, "readers", public).activated and bob_reads("page.md")  # control: it is in force now
+    with writing(world, "readers") as w:  # somebody goes back to the private text
+        w.rollback("page.md")
+        w.set_access("page.md", ["staff"])
+    assert not ingest(world, "readers", public).activated and not bob_reads("page.md")
+
+    for revision, readers in (
+        ("2023-01-01", "staff"),
+        ("2024-01-01", "everyone"),
+        ("9999-01-01", "everyone"),
+    ):
+        text = f"---\nreaders: [{readers}]\n---\nThe text of {revision}.\n"
+        (tmp_path / f"dated@{revision}.md").write_text(text)
+    folder(world, "readers", tmp_path)
+    assert bob_reads("dated.md")  # control: by the file of the revision in force
+    with writing(world, "readers") as w:
+        w.rollback("dated.md")
+    folder(world, "readers", tmp_path)  # by the file of the revision that is in force now
+    assert not bob_reads("dated.md") and finds(world, "readers", "dated text 2023")
 
 
 def test_options_of_one_document(world: Database) -> None:
@@ -331,7 +418,7 @@ def test_options_of_one_document(world: Database) -> None:
     assert finds(world, "options", "rule") == ["A rule."]
     with pytest.raises(NotFound, match="no such reader"):
         ingest(world, "options", replace(page, readers=("nobody-known",)))
-    with pgrag.connect(world.dsn("app_writer")) as connection, pgrag.writer(connection, writer_token(world, "options")) as w:
+    with writing(world, "options") as w:
         lexical = w.ingest(replace(page, key="lexical.md"), chunker=CHUNKER, tokenizer=WordTokenizer())
     assert lexical.activated  # a session without an embedder: found by its words alone
     assert [row[10] for row in stored(world, "options") if row[1] == "lexical.md"] == [None]
@@ -341,14 +428,20 @@ def test_options_of_one_document(world: Database) -> None:
 
 
 @pytest.mark.contract("E1")
-@pytest.mark.parametrize("other", [{"model": "toy-model-2"}, {"model_revision": "2"}, {"document_prefix": "passage: "}])
+@pytest.mark.parametrize(
+    "other", [{"model": "toy-model-2"}, {"model_revision": "2"}, {"document_prefix": "passage: "}]
+)
 def test_an_embedder_of_another_space_is_refused(world: Database, other: dict[str, str]) -> None:
     put_tenant(world, "space")
     stranger = ToyEmbedder(replace(TOY, **other))  # type: ignore[arg-type]
     assert stranger.space.dimension == TOY.dimension
     with pytest.raises(EmbeddingError) as error:
         ingest(world, "space", document("a.md", "Text."), embedder=stranger)
-    assert error.value.code == "RG305" and stranger.calls == 0 and not [row for row in stored(world, "space") if row[1] == "a.md"]
+    assert (
+        error.value.code == "RG305"
+        and stranger.calls == 0
+        and not [row for row in stored(world, "space") if row[1] == "a.md"]
+    )
     own = ToyEmbedder(replace(TOY, space="another-name-for-it"))
     assert ingest(world, "space", document("b.md", f"Text {other}."), embedder=own).created and own.calls == 1
 
@@ -402,7 +495,9 @@ class CountingEndpoint:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
 
     def __enter__(self) -> CountingEndpoint:
         return self
@@ -418,8 +513,11 @@ def test_text_goes_only_where_the_source_lets_it(world: Database, tmp_path: Path
     world.put_principals("egress", users=["alice"])
     (tmp_path / "secret.md").write_text("---\nreaders: [everyone]\n---\nThe secret recipe.\n")
     page = document("page.md", "The other secret recipe.")
-    with CountingEndpoint() as endpoint, HttpEmbedder(endpoint.url, model="m", dimension=3, processor="encoder.example") as embedder:
-        with pgrag.connect(world.dsn("app_operator")) as connection, pgrag.operator(connection) as o:
+    with (
+        CountingEndpoint() as endpoint,
+        HttpEmbedder(endpoint.url, model="m", dimension=3, processor="encoder.example") as embedder,
+    ):
+        with operating(world) as o:
             o.put_space("egress", embedder.space)
             o.put_source("egress", "wiki", processors=["encoder.example"])  # another source's permission
             o.put_source("egress", "handbook", processors=["other.example"])
@@ -430,15 +528,20 @@ def test_text_goes_only_where_the_source_lets_it(world: Database, tmp_path: Path
             with pytest.raises(InvalidInput) as error:
                 refused()
             assert error.value.code == "RG410" and "put_source" in error.value.hint
-            assert error.value.message == "the source handbook does not allow its text to go to encoder.example"
+            assert (
+                error.value.message == "the source handbook does not allow its text to go to encoder.example"
+            )
         assert (endpoint.connections, endpoint.requests, stored(world, "egress")) == (0, 0, [])
 
-        with pgrag.connect(world.dsn("app_operator")) as connection, pgrag.operator(connection) as o:  # control
+        with operating(world) as o:  # control
             o.put_source("egress", "handbook", processors=["other.example", "encoder.example"])
         assert ingest(world, "egress", page, embedder=embedder).activated
         assert len(folder(world, "egress", tmp_path, embedder=embedder).created) == 1
-        assert endpoint.requests == 2 and endpoint.texts == ["The other secret recipe.", "The secret recipe.\n"]
-        with pgrag.connect(world.dsn("app_operator")) as connection, pgrag.operator(connection) as o:
+        assert endpoint.requests == 2 and endpoint.texts == [
+            "The other secret recipe.",
+            "The secret recipe.\n",
+        ]
+        with operating(world) as o:
             o.put_source("egress", "handbook", processors=[])
         with pytest.raises(InvalidInput):
             ingest(world, "egress", page, embedder=embedder)
@@ -457,7 +560,9 @@ def root(tmp_path: Path) -> Path:
     """Five documents, one of them in a subfolder, and a file that is none."""
     (tmp_path / "notes").mkdir()
     for n in range(4):
-        (tmp_path / f"page-{n}.md").write_text(f"---\nreaders: [everyone]\n---\n{long_text(4)}Page {n} ends.\n")
+        (tmp_path / f"page-{n}.md").write_text(
+            f"---\nreaders: [everyone]\n---\n{long_text(4)}Page {n} ends.\n"
+        )
     (tmp_path / "notes" / "page-0.md").write_text("---\nreaders: [staff]\n---\nThe note ends.\n")
     (tmp_path / "logo.png").write_bytes(b"\x89PNG")
     return tmp_path
@@ -474,13 +579,19 @@ def test_a_folder(world: Database, root: Path) -> None:
         ("notes/page-0.md", "created", True),
         *((f"page-{n}.md", "created", True) for n in range(4)),
     ]
-    assert [(one.done, one.total, one.report) for one in steps] == [(n, 6, one) for n, one in enumerate(report.documents, 1)]
-    assert report.skipped[0].reason == "unsupported type" and report.created[1].chunks == len(CHUNKER.chunk(long_text(4) + "Page 0 ends.\n"))
+    assert [(one.done, one.total, one.report) for one in steps] == [
+        (n, 6, one) for n, one in enumerate(report.documents, 1)
+    ]
+    assert report.skipped[0].reason == "unsupported type" and report.created[1].chunks == len(
+        CHUNKER.chunk(long_text(4) + "Page 0 ends.\n")
+    )
     assert len(finds(world, "folder", "ends")) == 5
     before, calls = stored(world, "folder"), embedder.calls
     again = folder(world, "folder", root, embedder=embedder)
     assert (len(again.unchanged), len(again.created), len(again.failed)) == (5, 0, 0)
-    assert embedder.calls == calls == 5 and stored(world, "folder") == before and switches(world, "folder") == 5
+    assert (
+        embedder.calls == calls == 5 and stored(world, "folder") == before and switches(world, "folder") == 5
+    )
 
 
 def test_a_failure_is_one_documents(world: Database, root: Path) -> None:
@@ -488,12 +599,21 @@ def test_a_failure_is_one_documents(world: Database, root: Path) -> None:
     (root / "page-1.md").write_text("---\nreaders: [nobody-known]\n---\nPage 1 ends.\n")
     (root / "page-2.md").write_text("---\nreaders: [everyone]\n---\n\n\n")
     report = folder(world, "failure", root)
-    assert {one.document: (one.code, one.reason) for one in report.failed} == {
-        "page-1.md": ("RG401", "there is no such reader: at least one of the names is not a user, service or group of this tenant"),
-        "page-2.md": ("RG412", "the document did not pass verification: empty extraction: there is no text to find"),
-    }
+    assert [(one.document, one.code) for one in report.failed] == [
+        ("page-1.md", "RG401"),
+        ("page-2.md", "RG412"),
+    ]
+    unknown, empty = (one.reason for one in report.failed)
+    assert unknown.startswith("there is no such reader: at least one of the names is not a user")
+    assert empty.startswith(
+        "the document did not pass verification: empty extraction: there is no text to find"
+    )
     assert [one.document for one in report.created] == ["notes/page-0.md", "page-0.md", "page-3.md"]
-    assert {row[1] for row in stored(world, "failure")} == {"notes/page-0.md", "page-0.md", "page-3.md"}  # of the failed, nothing
+    assert {row[1] for row in stored(world, "failure")} == {
+        "notes/page-0.md",
+        "page-0.md",
+        "page-3.md",
+    }  # of the failed, nothing
     (root / "page-1.md").write_text("---\nreaders: [staff]\n---\nPage 1 ends.\n")
     (root / "page-2.md").unlink()
     assert [one.document for one in folder(world, "failure", root).created] == ["page-1.md"]
@@ -504,7 +624,9 @@ def test_an_error_of_everybody_ends_it(world: Database, root: Path) -> None:
     tokens = iter([writer_token(world, "everybody")] * 3)
     with pytest.raises(IdentityError):
         folder(world, "everybody", root, token=lambda: next(tokens, "nonsense"))
-    assert len({row[1] for row in stored(world, "everybody")}) == 2  # the first token was for a look at the space
+    assert (
+        len({row[1] for row in stored(world, "everybody")}) == 2
+    )  # the first token was for a look at the space
     with pytest.raises(IngestError):
         (root / "page-3.md").write_text("---\nreders: [staff]\n---\nPage 3 ends.\n")
         folder(world, "everybody", root)
@@ -521,7 +643,14 @@ def test_a_lost_connection_ends_it_between_documents(world: Database, root: Path
                 superuser.execute("select pg_terminate_backend(%s, 10000)", (connection.info.backend_pid,))
 
     with pytest.raises(psycopg.OperationalError):
-        ingest_folder(connection, writer_token(world, "lost"), root, embedder=ToyEmbedder(before=kill), chunker=CHUNKER, tokenizer=WordTokenizer())
+        ingest_folder(
+            connection,
+            writer_token(world, "lost"),
+            root,
+            embedder=ToyEmbedder(before=kill),
+            chunker=CHUNKER,
+            tokenizer=WordTokenizer(),
+        )
     connection.close()
     whole = stored(world, "lost")
     assert {row[1] for row in whole} == {"notes/page-0.md", "page-0.md"} and all(row[4] for row in whole)
@@ -559,7 +688,13 @@ async def test_cancellation_leaves_whole_documents(world: Database, root: Path) 
     async with await pgrag.connect_async(world.dsn("app_writer")) as connection:
         arguments = {"chunker": CHUNKER, "tokenizer": WordTokenizer()}
         task = asyncio.create_task(
-            ingest_folder_async(connection, writer_token(world, "cancelled"), root, embedder=ToyEmbedder(before=wait), **arguments)  # type: ignore[arg-type]
+            ingest_folder_async(
+                connection,
+                writer_token(world, "cancelled"),
+                root,
+                embedder=ToyEmbedder(before=wait),
+                **arguments,
+            )  # type: ignore[arg-type]
         )
         await asyncio.to_thread(reached.wait, 10)
         task.cancel()
@@ -568,7 +703,9 @@ async def test_cancellation_leaves_whole_documents(world: Database, root: Path) 
         go.set()
         whole = stored(world, "cancelled")
         assert {row[1] for row in whole} == {"notes/page-0.md", "page-0.md"} and all(row[4] for row in whole)
-        report = await ingest_folder_async(connection, writer_token(world, "cancelled"), root, embedder=ToyEmbedder(), **arguments)  # type: ignore[arg-type]
+        report = await ingest_folder_async(
+            connection, writer_token(world, "cancelled"), root, embedder=ToyEmbedder(), **arguments
+        )  # type: ignore[arg-type]
     assert (len(report.created), len(report.unchanged)) == (3, 2)
     assert len(finds(world, "cancelled", "ends")) == 5
 
@@ -590,7 +727,9 @@ def test_dated_revisions(world: Database, tmp_path: Path) -> None:
     assert finds(world, "dated", "rule") == ["The rule is two.\n"]
     assert finds(world, "dated", "rule", as_of="2023-06-01") == ["The rule is one.\n"]
     assert finds(world, "dated", "rule", as_of="2022-06-01") == []
-    assert folder(world, "dated", tmp_path).documents[0].outcome == "unchanged" and switches(world, "dated") == 2
+    assert (
+        folder(world, "dated", tmp_path).documents[0].outcome == "unchanged" and switches(world, "dated") == 2
+    )
     # A revision from before is found at its time, and does not replace today's.
     page("2022-01-01", "zero")
     added = folder(world, "dated", tmp_path).documents[0]
@@ -598,7 +737,7 @@ def test_dated_revisions(world: Database, tmp_path: Path) -> None:
     assert finds(world, "dated", "rule") == ["The rule is two.\n"]
     assert finds(world, "dated", "rule", as_of="2022-06-01") == ["The rule is zero.\n"]
     # What was rolled back stays back, also when an older revision arrives.
-    with pgrag.connect(world.dsn("app_writer")) as connection, pgrag.writer(connection, writer_token(world, "dated")) as w:
+    with writing(world, "dated") as w:
         assert w.rollback("rule.md", "2023-01-01") == "2023-01-01"
     page("2021-01-01", "minus one")
     for _ in range(2):
@@ -613,7 +752,7 @@ def test_dated_revisions(world: Database, tmp_path: Path) -> None:
 def test_a_deleted_document_stays_deleted(world: Database, root: Path) -> None:
     put_tenant(world, "deleted")
     folder(world, "deleted", root)
-    with pgrag.connect(world.dsn("app_writer")) as connection, pgrag.writer(connection, writer_token(world, "deleted")) as w:
+    with writing(world, "deleted") as w:
         w.delete("page-0.md")
     report = folder(world, "deleted", root)
     assert [(one.document, one.code) for one in report.failed] == [("page-0.md", "RG409")]
@@ -632,7 +771,10 @@ def test_the_handbook(database: Database) -> None:
             ]
 
     def apply() -> None:
-        with pgrag.connect(database.dsn("app_operator")) as operator, pgrag.connect(database.dsn("app_admin")) as admin:
+        with (
+            pgrag.connect(database.dsn("app_operator")) as operator,
+            pgrag.connect(database.dsn("app_admin")) as admin,
+        ):
             apply_corpus(
                 operator,
                 HANDBOOK / "corpus.yaml",
@@ -644,14 +786,24 @@ def test_the_handbook(database: Database) -> None:
     apply()
     before = state()
     apply()
-    assert state() == before and [len(rows) for rows in before] == [2, 4, 30, 21, 2]
-    for tenant, source in (("halvorsen", "handbook"), ("halvorsen", "wiki"), ("kestrel", "handbook"), ("kestrel", "ops")):
-        report = folder(database, tenant, HANDBOOK / tenant / source, token=writer_token(database, tenant, source))
+    assert state() == before and [len(rows) for rows in before] == [2, 4, 28, 23, 2]
+    for tenant, source in (
+        ("halvorsen", "handbook"),
+        ("halvorsen", "wiki"),
+        ("kestrel", "handbook"),
+        ("kestrel", "ops"),
+    ):
+        report = folder(
+            database, tenant, HANDBOOK / tenant / source, token=writer_token(database, tenant, source)
+        )
         assert report.created and len(report.created) == len(report.documents)
-    with pgrag.connect(database.dsn("app_reader")) as connection:
-        with pgrag.reader(connection, database.token("kestrel", "frank")) as r:
-            assert r.whoami().groups == ["everyone", "managers", "staff"]
-            assert "90 days" in r.search("Within how many days can unused goods be sent back for a refund?").hits[0].text
+    frank = database.token("kestrel", "frank")
+    with pgrag.connect(database.dsn("app_reader")) as connection, pgrag.reader(connection, frank) as r:
+        assert r.whoami().groups == ["everyone", "managers", "staff"]
+        found = r.search("Within how many days can unused goods be sent back for a refund?")
+        assert any(
+            "90 days" in hit.text and hit.document == "policies/refund-window.md" for hit in found.hits
+        )
 
 
 @pytest.mark.parametrize(
@@ -664,8 +816,14 @@ def test_the_handbook(database: Database) -> None:
         ("tenants: {a: 1}", "the file has no list as tenants"),
         ("tenants: [{name: A}]", "tenant 1 has no text as tenant"),
         ("tenants: [{tenant: a, users: [yes]}]", "tenant 1 has something in users that is not text"),
-        ("tenants: [{tenant: a, sources: [{source: s, processor: []}]}]", "a source of tenant a has a key 'processor'"),
-        ("tenants: [{tenant: a, memberships: [{group: g, members: m}]}]", "a membership of tenant a has no list as members"),
+        (
+            "tenants: [{tenant: a, sources: [{source: s, processor: []}]}]",
+            "a source of tenant a has a key 'processor'",
+        ),
+        (
+            "tenants: [{tenant: a, memberships: [{group: g, members: m}]}]",
+            "a membership of tenant a has no list as members",
+        ),
     ],
 )
 def test_what_a_corpus_file_may_not_say(tmp_path: Path, text: str, fact: str | None) -> None:
@@ -685,5 +843,11 @@ def test_what_a_corpus_file_may_not_say(tmp_path: Path, text: str, fact: str | N
 def nothing_is_left_open(world: Database) -> Iterator[None]:
     yield
     with world.superuser() as superuser:
-        left = superuser.execute("select usename, state, query from pg_stat_activity where datname = %s and pid <> pg_backend_pid() and state <> 'idle'", (world.name,)).fetchall()
+        left = superuser.execute(
+            """
+            select usename, state, query from pg_stat_activity
+             where datname = %s and pid <> pg_backend_pid() and backend_type = 'client backend' and state <> 'idle'
+            """,
+            (world.name,),
+        ).fetchall()
     assert left == []

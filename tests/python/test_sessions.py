@@ -131,7 +131,10 @@ def test_a_reader_from_question_to_verdict(alice: pgrag.Reader) -> None:
     verdict = alice.validate(packet, Reply("Thirty days.", (Citation("e1", "thirty days"),)))
     assert verdict.valid and verdict.citations[0]["quote"] == "exact" and "not proven" in verdict.support
     refused = alice.validate(packet, Reply("Ninety days.", (Citation("e1", "ninety days"), Citation("e9"))))
-    assert not refused.valid and [(one.check, one.id) for one in refused.findings] == [("quote", "e1"), ("unknown", "e9")]
+    assert not refused.valid and [(one.check, one.id) for one in refused.findings] == [
+        ("quote", "e1"),
+        ("unknown", "e9"),
+    ]
     assert alice.can_read("handbook", "travel.md") and not alice.can_read("wiki", "travel.md")
 
 
@@ -147,15 +150,23 @@ def test_what_is_not_the_readers_is_not_there(world: Database, connection: psyco
         assert (error.value.code, error.value.message) == ("RG401", "there is no such excerpt")
 
 
-async def test_asynchronous_sessions_answer_the_same(world: Database, connection: psycopg.Connection[Any]) -> None:
+async def test_asynchronous_sessions_answer_the_same(
+    world: Database, connection: psycopg.Connection[Any]
+) -> None:
     token = world.token("a", "alice")
-    async with await pgrag.connect_async(world.dsn("app_reader")) as other:
-        async with pgrag.async_reader(other, token, embedder=ToyEmbedder()) as r:
-            who, found, packet = await r.whoami(), await r.search(QUESTION), await r.packet(QUESTION)
-            verdict = await r.validate(packet, {"answer": "Thirty.", "citations": [{"id": "e1"}]})
-            excerpt = await r.excerpt(found.hits[0].chunk_id, dt.datetime.now(dt.UTC))
+    async with (
+        await pgrag.connect_async(world.dsn("app_reader")) as other,
+        pgrag.async_reader(other, token, embedder=ToyEmbedder()) as r,
+    ):
+        who, found, packet = await r.whoami(), await r.search(QUESTION), await r.packet(QUESTION)
+        verdict = await r.validate(packet, {"answer": "Thirty.", "citations": [{"id": "e1"}]})
+        excerpt = await r.excerpt(found.hits[0].chunk_id, dt.datetime.now(dt.UTC))
     with pgrag.reader(connection, token, embedder=ToyEmbedder()) as r:
-        assert (who.subject, found, excerpt) == (r.whoami().subject, r.search(QUESTION), r.excerpt(excerpt.chunk_id))
+        assert (who.subject, found, excerpt) == (
+            r.whoami().subject,
+            r.search(QUESTION),
+            r.excerpt(excerpt.chunk_id),
+        )
         assert r.validate(packet, {"answer": "Thirty.", "citations": [{"id": "e1"}]}) == verdict
         assert r.packet(QUESTION).excerpts == packet.excerpts
     assert found.policy["mode"] == "hybrid" and verdict.valid
@@ -198,9 +209,14 @@ def test_k_is_a_whole_number(alice: pgrag.Reader, k: Any) -> None:
 
 
 def test_control_the_database_refuses_by_itself(world: Database, connection: psycopg.Connection[Any]) -> None:
-    with pytest.raises(psycopg.errors.InFailedSqlTransaction), pgrag.reader(connection, world.token("a", "alice")) as r:
+    with (
+        pytest.raises(psycopg.errors.InFailedSqlTransaction),
+        pgrag.reader(connection, world.token("a", "alice")) as r,
+    ):
         with pytest.raises(psycopg.Error) as error:
-            connection.execute("""select pgrag.search_json('{"question": "refund", "mode": "lexical", "k": true}')""")
+            connection.execute(
+                """select pgrag.search_json('{"question": "refund", "mode": "lexical", "k": true}')"""
+            )
         assert error.value.sqlstate == "RG302"
         r.search(QUESTION)
 
@@ -273,14 +289,22 @@ def test_what_only_the_database_can_refuse(world: Database, connection: psycopg.
         with pytest.raises(PgragError) as error, pgrag.reader(connection, world.token("a", "alice")) as r:
             r.search(QUESTION, **arguments)
         assert error.value.code == code and isinstance(error.value.__cause__, psycopg.Error)
-    with pytest.raises(PacketError, match="does not fit") as refused, pgrag.reader(connection, world.token("a", "alice")) as r:
+    with (
+        pytest.raises(PacketError, match="does not fit") as refused,
+        pgrag.reader(connection, world.token("a", "alice")) as r,
+    ):
         r.packet(QUESTION, budget=len(QUESTION) + 5, strict=True)
     assert refused.value.code == "RG502" and "are left" in refused.value.detail
 
 
 def test_times_and_filters(alice: pgrag.Reader) -> None:
     tomorrow = dt.datetime.now(dt.timezone(dt.timedelta(hours=9))) + dt.timedelta(days=1)
-    for as_of in (tomorrow, tomorrow.date() + dt.timedelta(days=1), tomorrow.isoformat(), tomorrow.strftime("%Y-%m-%dT%H:%M:%SZ")):
+    for as_of in (
+        tomorrow,
+        tomorrow.date() + dt.timedelta(days=1),
+        tomorrow.isoformat(),
+        tomorrow.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    ):
         assert alice.search(QUESTION, as_of=as_of).hits
     assert alice.search(QUESTION, filter={"source": ("handbook", "wiki")}).hits
     assert alice.search(QUESTION, filter={"source": "wiki"}).reason == "nothing_visible"
@@ -290,13 +314,18 @@ def test_times_and_filters(alice: pgrag.Reader) -> None:
 # -- Embeddings ------------------------------------------------------------------------------------------
 
 
-def test_the_mode_follows_from_what_is_there(world: Database, connection: psycopg.Connection[Any], alice: pgrag.Reader) -> None:
+def test_the_mode_follows_from_what_is_there(
+    world: Database, connection: psycopg.Connection[Any], alice: pgrag.Reader
+) -> None:
     assert alice.search(QUESTION).policy["mode"] == "lexical"
     assert alice.search(QUESTION, embedding=np.array([2, 0, 1]), space="toy").policy["mode"] == "hybrid"
     assert alice.search(QUESTION, embedding=[2, 0, 1], space="toy", mode="dense").hits[0].dense_score == 1
     assert alice.space() == TOY
     embedder = ToyEmbedder()
-    with pgrag.connect(world.dsn("app_reader")) as other, pgrag.reader(other, world.token("a", "alice"), embedder=embedder) as r:
+    with (
+        pgrag.connect(world.dsn("app_reader")) as other,
+        pgrag.reader(other, world.token("a", "alice"), embedder=embedder) as r,
+    ):
         assert r.search(QUESTION).policy["mode"] == "hybrid" and embedder.texts == [QUESTION]
         assert r.search(QUESTION, mode="lexical").policy["mode"] == "lexical" and embedder.texts == [QUESTION]
         assert r.packet(QUESTION, mode="dense", embedding=[0, 1, 1], space="toy").policy["mode"] == "dense"
@@ -305,8 +334,16 @@ def test_the_mode_follows_from_what_is_there(world: Database, connection: psycop
 
 @pytest.mark.contract("E1")
 @pytest.mark.parametrize(
-    "other", [{"model": "toy-2"}, {"model_revision": "2"}, {"normalisation": "unit"}, {"query_prefix": "query: "},
-              {"document_prefix": "passage: "}, {"preprocessing": "lower"}, {"dimension": 4}]
+    "other",
+    [
+        {"model": "toy-2"},
+        {"model_revision": "2"},
+        {"normalisation": "unit"},
+        {"query_prefix": "query: "},
+        {"document_prefix": "passage: "},
+        {"preprocessing": "lower"},
+        {"dimension": 4},
+    ],
 )
 def test_an_embedder_of_another_space_is_refused_unasked(world: Database, other: dict[str, Any]) -> None:
     fields = {name: getattr(TOY, name) for name in TOY.__slots__}
@@ -317,7 +354,9 @@ def test_an_embedder_of_another_space_is_refused_unasked(world: Database, other:
             with pytest.raises(EmbeddingError) as error:
                 r.search(QUESTION)
             assert r.search(QUESTION, mode="lexical").hits
-        assert error.value.code == "RG305" and next(iter(other)) in error.value.detail and stranger.texts == []
+        assert (
+            error.value.code == "RG305" and next(iter(other)) in error.value.detail and stranger.texts == []
+        )
         with pgrag.reader(connection, world.token("a", "alice"), embedder=own) as r:  # control
             assert r.search(QUESTION).hits[0].dense_rank == 1 and own.texts == [QUESTION]
 
@@ -325,12 +364,14 @@ def test_an_embedder_of_another_space_is_refused_unasked(world: Database, other:
 def test_a_tenant_without_a_space(world: Database) -> None:
     world.put_tenant("plain", space=None)
     world.put_principals("plain", users=["alice"])
-    with pgrag.connect(world.dsn("app_reader")) as connection:
-        with pgrag.reader(connection, world.token("plain", "alice"), embedder=ToyEmbedder()) as r:
-            assert r.space() is None
-            with pytest.raises(EmbeddingError, match="no embedding space"):
-                r.search(QUESTION)
-            assert r.search(QUESTION, mode="lexical").reason == "nothing_visible"
+    with (
+        pgrag.connect(world.dsn("app_reader")) as connection,
+        pgrag.reader(connection, world.token("plain", "alice"), embedder=ToyEmbedder()) as r,
+    ):
+        assert r.space() is None
+        with pytest.raises(EmbeddingError, match="no embedding space"):
+            r.search(QUESTION)
+        assert r.search(QUESTION, mode="lexical").reason == "nothing_visible"
 
 
 # -- Packets and replies ---------------------------------------------------------------------------------
@@ -349,7 +390,9 @@ def test_packets_survive_json(alice: pgrag.Reader) -> None:
     assert alice.validate(without, reply).valid and Packet.from_dict(without).excerpts[0].text == ""
 
 
-@pytest.mark.parametrize("nonsense", ["", "[", "[]", "{}", "null", '{"excerpts": [1]}', {"excerpts": None}, None, 5])
+@pytest.mark.parametrize(
+    "nonsense", ["", "[", "[]", "{}", "null", '{"excerpts": [1]}', {"excerpts": None}, None, 5]
+)
 def test_what_is_no_packet(alice: pgrag.Reader, nonsense: Any) -> None:
     with pytest.raises(PacketError) as error:
         alice.validate(nonsense, {"answer": "", "citations": []})
@@ -402,7 +445,9 @@ def test_a_reply_that_is_none_is_not_valid(alice: pgrag.Reader, reply: Any) -> N
 
 def active(world: Database, key: str, source: str = "handbook") -> str | None:
     with world.writer("a", source) as connection:
-        found = connection.execute("select active_revision from pgrag.list_documents() where document = %s", (key,)).fetchone()
+        found = connection.execute(
+            "select active_revision from pgrag.list_documents() where document = %s", (key,)
+        ).fetchone()
     return found and found[0]
 
 
@@ -431,11 +476,13 @@ def test_in_a_transaction_of_the_caller(world: Database, writing: psycopg.Connec
 
 
 def test_an_error_that_was_caught_is_not_forgotten(world: Database, writing: psycopg.Connection[Any]) -> None:
-    with pytest.raises(psycopg.errors.InFailedSqlTransaction, match="nothing of the session is kept"):
-        with pgrag.writer(writing, writer_token(world)) as w:
-            w.activate("caught.md", put(w, "caught.md", "One."))
-            with pytest.raises(NotFound):
-                w.activate("caught.md", "other")
+    with (
+        pytest.raises(psycopg.errors.InFailedSqlTransaction, match="nothing of the session is kept"),
+        pgrag.writer(writing, writer_token(world)) as w,
+    ):
+        w.activate("caught.md", put(w, "caught.md", "One."))
+        with pytest.raises(NotFound):
+            w.activate("caught.md", "other")
     assert active(world, "caught.md") is None
     # A reader has nothing to lose, and the caller's transaction goes on.
     with pgrag.connect(world.dsn("app_reader")) as connection:
@@ -471,7 +518,9 @@ def test_nobody_is_left_authenticated(world: Database, connection: psycopg.Conne
         if begin:
             connection.execute("select 1")
         with pgrag.reader(connection, world.token("a", "alice")):
-            assert connection.execute("select subject from pgrag.whoami()").fetchone() == ("alice",)  # control
+            assert connection.execute("select subject from pgrag.whoami()").fetchone() == (
+                "alice",
+            )  # control
         with pytest.raises(psycopg.Error) as error:
             connection.execute("select * from pgrag.whoami()")
         assert error.value.sqlstate == "RG201"
@@ -479,7 +528,11 @@ def test_nobody_is_left_authenticated(world: Database, connection: psycopg.Conne
 
 
 def test_tokens_that_are_not_accepted(world: Database, connection: psycopg.Connection[Any]) -> None:
-    for code, token in (("RG204", world.token("a", "alice", exp=1)), ("RG202", "nonsense"), ("RG209", writer_token(world))):
+    for code, token in (
+        ("RG204", world.token("a", "alice", exp=1)),
+        ("RG202", "nonsense"),
+        ("RG209", writer_token(world)),
+    ):
         with pytest.raises(IdentityError) as error, pgrag.reader(connection, token) as r:
             r.search(QUESTION)
         assert error.value.code == code and token not in str(error.value) + error.value.detail
@@ -514,7 +567,10 @@ def test_a_timeout_stays_psycopgs(world: Database, writing: psycopg.Connection[A
         name = put(w, "timeout.md", "One.")
     with world.superuser() as superuser, superuser.transaction():
         superuser.execute("select from pgrag_data.document where document = 'timeout.md' for update")
-        with pytest.raises(psycopg.errors.QueryCanceled) as error, pgrag.writer(writing, writer_token(world)) as w:
+        with (
+            pytest.raises(psycopg.errors.QueryCanceled) as error,
+            pgrag.writer(writing, writer_token(world)) as w,
+        ):
             writing.execute("set local statement_timeout = '50ms'")
             w.activate("timeout.md", name)
         assert error.value.sqlstate == "57014"
@@ -535,7 +591,9 @@ async def test_a_cancelled_task_leaves_nothing_half_done(world: Database) -> Non
                 await w.stage("cancel-2.md", "Two.")
                 await w.activate("cancel.md", name)
 
-        waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        waiting = (
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        )
         with world.superuser() as superuser, world.superuser() as observer, superuser.transaction():
             superuser.execute("select from pgrag_data.document where document = 'cancel.md' for update")
             task = asyncio.create_task(change())
@@ -562,21 +620,38 @@ def test_a_writers_life_cycle(world: Database, writing: psycopg.Connection[Any])
         assert w.stage("cycle.md", "First text.").created is False
         assert w.activate("cycle.md", first, expected_active="") and w.activate("cycle.md", second, first)
         assert w.set_access("cycle.md", ["staff"]) and not w.set_access("cycle.md", ["staff"])
-        assert [(one.revision, one.state) for one in w.revisions("cycle.md")] == [(first, "retired"), ("two", "active")]
+        assert [(one.revision, one.state) for one in w.revisions("cycle.md")] == [
+            (first, "retired"),
+            ("two", "active"),
+        ]
         assert w.rollback("cycle.md") == first and w.rollback("cycle.md", "two", first) == "two"
         document = next(one for one in w.documents() if one.document == "cycle.md")
         assert (document.active_revision, document.readers, document.deleted_at) == ("two", ["staff"], None)
         assert w.delete("cycle.md") and not w.delete("cycle.md")
         staged = w.stage(
-            "fields.md", "Ünïcode text, all of it.", title="T", language="de", product="P", version="1", tags=["x", "y"],
-            dated=dt.date(2024, 5, 1), effective_from=dt.date(2024, 6, 1), effective_to="2025-06-01T00:00:00+02:00",
-            parser="p", chunker="c", tokenizer="t", skips=[(15, 24)], revision="r",
+            "fields.md",
+            "Ünïcode text, all of it.",
+            title="T",
+            language="de",
+            product="P",
+            version="1",
+            tags=["x", "y"],
+            dated=dt.date(2024, 5, 1),
+            effective_from=dt.date(2024, 6, 1),
+            effective_to="2025-06-01T00:00:00+02:00",
+            parser="p",
+            chunker="c",
+            tokenizer="t",
+            skips=[(15, 24)],
+            revision="r",
         )
         assert (staged.revision, staged.state, staged.created) == ("r", "staged", True)
         w.add_chunks("fields.md", "r", [Chunk("Ünïcode text,", 0, 13)], None, [2])
         faulty = w.verify("fields.md", "r", 1)
         assert (faulty.state, faulty.chunks) == ("staged", 1) and "span coverage: 1 gaps" in faulty.faults[0]
-        w.add_chunks("fields.md", "r", [Chunk(" a", 13, 15, section="S", page=2, language="en")], None, [1], first=2)
+        w.add_chunks(
+            "fields.md", "r", [Chunk(" a", 13, 15, section="S", page=2, language="en")], None, [1], first=2
+        )
         assert w.verify("fields.md", "r", 2).faults == []
         kept = w.revisions("fields.md")[0]
         assert kept.effective_to == dt.datetime(2025, 5, 31, 22, tzinfo=dt.UTC) and kept.chunks == 2
@@ -606,7 +681,10 @@ def test_an_administrator(world: Database, writing: psycopg.Connection[Any], ali
         for name in ("1", "2"):
             w.activate("admin.md", put(w, "admin.md", f"Administered text {name}.", name))
     assert not alice.can_read("handbook", "admin.md")
-    with pgrag.connect(world.dsn("app_admin")) as connection, pgrag.admin(connection, world.token("a", "root", "admin")) as a:
+    with (
+        pgrag.connect(world.dsn("app_admin")) as connection,
+        pgrag.admin(connection, world.token("a", "root", "admin")) as a,
+    ):
         a.put_principal("carol", "user")
         a.put_principal("editors", "group")
         a.put_membership("editors", "alice")
@@ -616,15 +694,26 @@ def test_an_administrator(world: Database, writing: psycopg.Connection[Any], ali
         assert a.rollback("admin.md", source="handbook") == "1"
         assert a.activate("admin.md", "2", "1", source="handbook")
         assert [one.state for one in a.revisions("admin.md", source="handbook")] == ["retired", "active"]
-        assert "admin.md" in {one.document for one in a.documents("handbook")} <= {one.document for one in a.documents()}
+        assert (
+            "admin.md"
+            in {one.document for one in a.documents("handbook")}
+            <= {one.document for one in a.documents()}
+        )
         assert a.whoami().kind == "admin"
     assert alice.can_read("handbook", "admin.md")
-    with pgrag.connect(world.dsn("app_admin")) as connection, pgrag.admin(connection, world.token("a", "root", "admin")) as a:
+    with (
+        pgrag.connect(world.dsn("app_admin")) as connection,
+        pgrag.admin(connection, world.token("a", "root", "admin")) as a,
+    ):
         a.drop_membership("editors", "alice")
         a.drop_principal("carol")
         assert a.delete("admin.md", source="handbook")
     assert not alice.can_read("handbook", "admin.md")
-    with pytest.raises(NotFound), pgrag.connect(world.dsn("app_admin")) as connection, pgrag.admin(connection, world.token("a", "root", "admin")) as a:
+    with (
+        pytest.raises(NotFound),
+        pgrag.connect(world.dsn("app_admin")) as connection,
+        pgrag.admin(connection, world.token("a", "root", "admin")) as a,
+    ):
         a.drop_membership("editors", "alice")
 
 
@@ -636,13 +725,27 @@ def test_an_operator(world: Database) -> None:
         o.put_source("c", "mail", trust="untrusted")
         o.put_space("c", other)
         o.put_space("c", TOY)
-        assert next((one.name, one.active_space) for one in o.tenants() if one.tenant == "c") == ("Company", "other")
-        assert [(one.source, one.trust, one.processors) for one in o.sources("c")] == [("mail", "untrusted", ["encoder.example"])]
+        assert next((one.name, one.active_space) for one in o.tenants() if one.tenant == "c") == (
+            "Company",
+            "other",
+        )
+        assert [(one.source, one.trust, one.processors) for one in o.sources("c")] == [
+            ("mail", "untrusted", ["encoder.example"])
+        ]
         spaces = {one.space: one for one in o.spaces("c")}
         assert spaces["other"].active and not spaces["toy"].active
-        assert all(getattr(spaces["other"], name) == getattr(other, name) for name in EmbeddingSpace.__slots__)
-    for code, call in (("RG401", lambda o: o.sources("nobody")), ("RG407", lambda o: o.put_space("c", EmbeddingSpace("toy", "m", "1", 3)))):
-        with pytest.raises(PgragError) as error, pgrag.connect(world.dsn("app_operator")) as connection, pgrag.operator(connection) as o:
+        assert all(
+            getattr(spaces["other"], name) == getattr(other, name) for name in EmbeddingSpace.__slots__
+        )
+    for code, call in (
+        ("RG401", lambda o: o.sources("nobody")),
+        ("RG407", lambda o: o.put_space("c", EmbeddingSpace("toy", "m", "1", 3))),
+    ):
+        with (
+            pytest.raises(PgragError) as error,
+            pgrag.connect(world.dsn("app_operator")) as connection,
+            pgrag.operator(connection) as o,
+        ):
             call(o)
         assert error.value.code == code
 
@@ -652,7 +755,9 @@ def test_keys_rotate(world: Database, connection: psycopg.Connection[Any]) -> No
     secret = "a text of at least thirty-two bytes"
 
     def sees(kid: str) -> bool:
-        token = pgrag.tokens.mint(secret, kid=kid, issuer=ISSUER, audience=AUDIENCE, tenant="a", subject="alice")
+        token = pgrag.tokens.mint(
+            secret, kid=kid, issuer=ISSUER, audience=AUDIENCE, tenant="a", subject="alice"
+        )
         with pgrag.reader(connection, token) as r:
             return r.can_read("handbook", "refund.md")
 
@@ -663,7 +768,11 @@ def test_keys_rotate(world: Database, connection: psycopg.Connection[Any]) -> No
         assert sees("old") and sees("new")
         with pgrag.keys(keeper) as k:
             k.retire("old")
-            assert {one.kid: one.retired_at is not None for one in k.list()} == {"old": True, "new": False, "test-key": False}
+            assert {one.kid: one.retired_at is not None for one in k.list()} == {
+                "old": True,
+                "new": False,
+                "test-key": False,
+            }
         assert sees("new")
         with pytest.raises(IdentityError) as error:
             sees("old")
@@ -679,7 +788,12 @@ def test_keys_rotate(world: Database, connection: psycopg.Connection[Any]) -> No
 
 def test_every_code_has_its_class() -> None:
     root = Path(__file__).resolve().parents[2]
-    sources = [path.read_text(encoding="utf-8") for folder in ("sql", "pgrag") for path in (root / folder).rglob("*.*") if path.suffix in (".sql", ".py")]
+    sources = [
+        path.read_text(encoding="utf-8")
+        for folder in ("sql", "pgrag")
+        for path in (root / folder).rglob("*.*")
+        if path.suffix in (".sql", ".py")
+    ]
     codes = {code for text in sources for code in re.findall(r"\bRG[1-9]\d\d\b", text)}
     assert {"RG101", "RG302", "RG410", "RG502"} <= codes
     assert [code for code in sorted(codes) if class_of(code) is PgragError] == []
@@ -688,4 +802,9 @@ def test_every_code_has_its_class() -> None:
 def test_an_error_says_what_to_do() -> None:
     error = InvalidInput("k is odd", code="RG302", hint="Take another.", detail="k: 3")
     assert str(error) == "k is odd\nHint: Take another." and str(PgragError("no")) == "no"
-    assert (error.message, error.code, error.detail, error.hint) == ("k is odd", "RG302", "k: 3", "Take another.")
+    assert (error.message, error.code, error.detail, error.hint) == (
+        "k is odd",
+        "RG302",
+        "k: 3",
+        "Take another.",
+    )

@@ -24,7 +24,9 @@ def tenant(module_database: Database) -> Database:
 
 def whoami(database: Database, kind: str, token: str) -> tuple[Any, ...] | None:
     with psycopg.connect(database.dsn(f"app_{kind}")) as connection:
-        return connection.execute("select tenant, subject, kind, source from pgrag.whoami(%s)", (token,)).fetchone()
+        return connection.execute(
+            "select tenant, subject, kind, source from pgrag.whoami(%s)", (token,)
+        ).fetchone()
 
 
 @pytest.mark.contract("A2")
@@ -51,7 +53,9 @@ def test_the_database_refuses_what_time_has_passed(tenant: Database) -> None:
 
 def test_what_a_token_says() -> None:
     now = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
-    token = mint("a text of at least thirty-two bytes", **GOOD, kind="writer", source="wiki", lifetime=LONGEST, now=now)
+    token = mint(
+        "a text of at least thirty-two bytes", **GOOD, kind="writer", source="wiki", lifetime=LONGEST, now=now
+    )
     assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT", "kid": KID}
     claims = jwt.decode(token, options={"verify_signature": False})
     assert claims == {

@@ -67,7 +67,9 @@ class AsyncThing:
 async def async_thing():
 \tyield await AsyncThing()
 '''
-    assert unasync.convert(source) == '''"""Use it as ``with thing() as t: t.run()``, or Thing."""
+    assert (
+        unasync.convert(source)
+        == '''"""Use it as ``with thing() as t: t.run()``, or Thing."""
 import asyncio  # async stays in a comment
 from contextlib import contextmanager
 from pgrag._sync.other import Thing
@@ -86,3 +88,4 @@ class Thing:
 def thing():
 \tyield Thing()
 '''
+    )

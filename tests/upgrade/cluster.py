@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from pgrag import __version__, _sql
-from pgrag.embedded import EmbeddedServer
+from pgrag.embedded import EmbeddedError, EmbeddedServer, find_bindir
 from tests.support import AUDIENCE, ISSUER, KID, PASSWORD, ROLES, SECRET, Database
 
 DIST = _sql.files("dist") / f"pgrag--{__version__}.sql"
@@ -30,9 +32,23 @@ Completed = subprocess.CompletedProcess[str]
 class Cluster:
     def __init__(self, server: EmbeddedServer) -> None:
         self.server = server
-        self.libraries: dict[str, str] = {}
-        if self.run("psql", "--version").returncode:  # some trees do not find their own libraries
-            self.libraries = {"LD_LIBRARY_PATH": str(server.bindir.parent / "lib")}
+        # Trees differ: one does not find its own libraries, and the psql of another does not run at all.
+        found = [(server.bindir, {}), (server.bindir, {"LD_LIBRARY_PATH": str(server.bindir.parent / "lib")})]
+        with suppress(EmbeddedError):
+            found.append((find_bindir(), {}))
+        for self.psql_bindir, self.libraries in found:
+            if self.works("psql"):
+                break
+        else:
+            pytest.skip(f"{server.bindir} has no psql that runs")
+        if not self.works("pg_dump"):
+            pytest.skip(f"{server.bindir} has no pg_dump that runs")
+
+    def works(self, program: str) -> bool:
+        try:
+            return self.run(program, "--version").returncode == 0
+        except FileNotFoundError:
+            return False
 
     # Programs.
 
@@ -53,8 +69,9 @@ class Cluster:
             **self.server.psql_env(database),
             **({"PGUSER": user, "PGPASSWORD": PASSWORD} if user else {}),
         }
+        bindir = self.psql_bindir if program == "psql" else self.server.bindir
         return subprocess.run(
-            [str(self.server.bindir / program), *map(str, arguments)],
+            [str(bindir / program), *map(str, arguments)],
             input=stdin,
             capture_output=True,
             check=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,9 @@ def test_the_commands_of_the_pages_work(cluster: Cluster, tmp_path: Path) -> Non
     cluster.clean()
     for part in ("dist", "sql"):
         (tmp_path / part).symlink_to(ROOT / part)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "psql").symlink_to(cluster.psql_bindir / "psql")
+    path = [tmp_path / "bin", cluster.server.bindir, Path(sys.executable).parent, os.environ["PATH"]]
     address = cluster.server.psql_env()
     passwords = tmp_path / "pgpass"
     passwords.write_text(f"*:*:*:postgres:{address['PGPASSWORD']}\n*:*:*:*:{PASSWORD}\n")
@@ -37,7 +41,7 @@ def test_the_commands_of_the_pages_work(cluster: Cluster, tmp_path: Path) -> Non
     environment |= {
         "PGPASSFILE": str(passwords),
         "PGOPTIONS": OLD_PGVECTOR,
-        "PATH": f"{cluster.server.bindir}:{environment['PATH']}",
+        "PATH": ":".join(map(str, path)),
     }
     environment |= cluster.libraries
     said = {}

@@ -73,7 +73,9 @@ def test_it_contains_every_file(wheel: Path) -> None:
     assert expected <= found, expected - found
     # And nothing that is not for users: no tests, no caches, no shared data.
     assert {name.split("/")[0] for name in found} == {"pgrag", f"pgrag_postgres-{__version__}.dist-info"}
-    assert not [name for name in found if "__pycache__" in name or ("jsonl" in name and "handbook" not in name)]
+    assert not [
+        name for name in found if "__pycache__" in name or ("jsonl" in name and "handbook" not in name)
+    ]
 
 
 @pytest.mark.contract("L1")
