@@ -107,6 +107,10 @@ begin
       message = format('role %I does not own this database, or may not create in it or in its schema public', current_user),
       hint = 'Install as the owner of the database, a role with CREATEROLE.';
   end if;
+  if lower(U&'\00C4') <> U&'\00E4' then
+    raise warning using message = 'this database''s locale knows ASCII letters only: words of other languages will be missed',
+      hint = 'Create the database with lc_ctype C.UTF-8, or a locale of your language.';
+  end if;
   set local pgrag.installing = 'checked';
 end
 $$;
@@ -806,11 +810,23 @@ return pg_backend_pid() || ':' || (extract(epoch from transaction_timestamp()) *
 
 -- sql/functions/private/check_name.sql
 
--- Names are keys: they must be sayable in a log line and the same to every client.
+-- What is only white space or invisible. Spelled out: what [:space:] holds depends on the database's locale.
+create function pgrag_private.is_blank(p_text text) returns boolean
+language sql immutable parallel safe
+return p_text !~ '[^[:space:]\u00A0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF]';
+
+-- Names are keys: they must be sayable in a log line and the same to every client. So no control characters, no
+-- characters that show nothing or turn the direction of writing, and no white space at either end.
+create function pgrag_private.is_sayable(p_text text) returns boolean
+language sql immutable parallel safe
+return p_text <> ''
+   and p_text !~ '[[:cntrl:]\u0080-\u009F\u00AD\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\uFEFF]'
+   and p_text !~ '^[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]|[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]$';
+
 create function pgrag_private.check_name(p_what text, p_name text) returns text
 language plpgsql immutable parallel safe as $$
 begin
-  if p_name is null or p_name = '' or length(p_name) > 200 or p_name ~ '[[:cntrl:]]' or p_name <> btrim(p_name) then
+  if p_name is null or length(p_name) > 200 or not pgrag_private.is_sayable(p_name) then
     raise exception using errcode = 'RG406', message = format('this is no name for a %s', p_what),
       hint = 'Use 1 to 200 characters, without control characters and without white space at either end.';
   end if;
@@ -822,11 +838,10 @@ $$;
 create function pgrag_private.check_document(p_document text) returns text
 language plpgsql immutable parallel safe as $$
 begin
-  if p_document is null or p_document = '' or length(p_document) > 1000 or p_document ~ '[[:cntrl:]]'
-     or p_document <> btrim(p_document) or p_document ~ '^(/|~|[A-Za-z]:|file:)' or p_document ~ '(^|/)[.][.](/|$)'
-     or position(chr(92) in p_document) > 0 then
+  if p_document is null or length(p_document) > 1000 or octet_length(p_document) > 2000 or not pgrag_private.is_sayable(p_document)
+     or p_document ~* '^(/|~|[a-z]:|file:)' or p_document ~ '(^|/)[.][.](/|$)' or position(chr(92) in p_document) > 0 then
     raise exception using errcode = 'RG406', message = 'this is no key for a document',
-      detail = 'a key has 1 to 1000 characters, is relative to its source, and has no control characters, backslashes or ".."',
+      detail = 'a key has 1 to 1000 characters (2000 bytes), is relative to its source, and has no control characters, backslashes or ".."',
       hint = 'Use the path below the source''s root, with forward slashes, or the source''s own identifier.';
   end if;
   return p_document;
@@ -965,8 +980,10 @@ return case split_part(lower(p_language), '-', 1)
   when 'id' then 'pg_catalog.indonesian'::regconfig
   when 'it' then 'pg_catalog.italian'::regconfig
   when 'lt' then 'pg_catalog.lithuanian'::regconfig
+  when 'nb' then 'pg_catalog.norwegian'::regconfig
   when 'ne' then 'pg_catalog.nepali'::regconfig
   when 'nl' then 'pg_catalog.dutch'::regconfig
+  when 'nn' then 'pg_catalog.norwegian'::regconfig
   when 'no' then 'pg_catalog.norwegian'::regconfig
   when 'pt' then 'pg_catalog.portuguese'::regconfig
   when 'ro' then 'pg_catalog.romanian'::regconfig
@@ -979,17 +996,20 @@ return case split_part(lower(p_language), '-', 1)
   else 'pg_catalog.simple'::regconfig
 end;
 
--- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and takes "snake_case" apart, so two
--- things are added: a hyphen before a digit splits, and an identifier (joined by - _ . / : # and holding a
--- digit or an underscore) is kept whole as a lexeme of its own, "pay-402".
+-- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number, takes "snake_case" apart and keeps "refund/return"
+-- whole as a file's name, so: a hyphen before a digit and a slash between letters or digits split, and an identifier
+-- (joined by - _ . / : # and holding a digit or an underscore) is kept whole as a lexeme of its own, "pay-402", and so
+-- is each part of it between / : #. Letters are composed first: a base letter with a mark is the letter.
 create function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
 language sql immutable parallel safe
 return to_tsvector(pgrag_private.text_config(p_language),
-                   regexp_replace(p_text, '([[:alnum:]])-([0-9])', '\1 \2', 'g'))
+                   regexp_replace(normalize(p_text, nfc), '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g'))
   || coalesce((
-       select string_agg(format('''%s'':%s', lower(found[1]), least(n, 16383)), ' ')::tsvector
-         from regexp_matches(p_text, '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
-        where found[1] ~ '[0-9_]' and length(found[1]) <= 200
+       select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
+         from (select distinct lower(part) as lexeme, least(n, 16383) as n
+                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+                cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
+                where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
      ), ''::tsvector);
 
 -- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
@@ -1066,26 +1086,37 @@ $$;
 
 -- sql/functions/private/effective_revision.sql
 
--- The revision of a document that is in force at a time: one that has been active and was not withdrawn by a
--- rollback, whose effective period holds the time; of several, the one that took effect last, and of those
--- the one activated last. A revision that was never active is in force at no time.
+-- The revisions of a document that have been put in force and were not withdrawn, with the activation that last put
+-- each in force. A rollback withdraws every revision put in force after the one that it goes back to.
+create function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
+returns table (revision_id bigint, activation_id bigint)
+language sql stable parallel restricted
+begin atomic
+  select put.revision_id, put.activation_id
+    from (select a.revision_id, max(a.activation_id) as activation_id
+            from pgrag_data.activation a
+           where a.tenant_id = p_tenant_id and a.document_id = p_document_id
+           group by a.revision_id) put
+   where not exists (
+     select from pgrag_data.activation b
+      where b.tenant_id = p_tenant_id and b.document_id = p_document_id and b.action = 'rollback'
+        and b.activation_id > put.activation_id
+        and put.activation_id > (select coalesce(max(t.activation_id), 0) from pgrag_data.activation t
+                                  where t.tenant_id = b.tenant_id and t.document_id = b.document_id
+                                    and t.revision_id = b.revision_id and t.activation_id < b.activation_id));
+end;
+
+-- The revision of a document that is in force at a time: one that stands, whose effective period holds the time; of
+-- several, the one that took effect last, and of those the one put in force last. A revision that was never active
+-- is in force at no time.
 create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz) returns bigint
 language sql stable parallel restricted
 begin atomic
   select r.revision_id
-    from pgrag_data.revision r
-    cross join lateral (
-      select a.activation_id, a.action, a.revision_id
-        from pgrag_data.activation a
-       where a.tenant_id = r.tenant_id and a.document_id = r.document_id
-         and r.revision_id in (a.revision_id, a.replaced_revision_id)
-       order by a.activation_id desc
-       limit 1
-    ) last
-   where r.tenant_id = p_tenant_id and r.document_id = p_document_id
-     and r.effective_from <= p_at and p_at < r.effective_to
-     and (last.revision_id = r.revision_id or last.action = 'activate')
-   order by r.effective_from desc, last.activation_id desc
+    from pgrag_private.standing_revisions(p_tenant_id, p_document_id) s
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+   where r.effective_from <= p_at and p_at < r.effective_to
+   order by r.effective_from desc, s.activation_id desc
    limit 1;
 end;
 
@@ -1152,7 +1183,7 @@ begin
         continue;
       end if;
       if jsonb_typeof(v_value) = 'array' and jsonb_array_length(v_value) between 1 and 100
-         and not jsonb_path_exists(v_value, '$[*] ? (@.type() != "string")') then
+         and not jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")') then
         continue;
       end if;
       raise exception using errcode = 'RG304', message = format('the filter %s must be text or a list of 1 to 100 texts', v_key),
@@ -1410,7 +1441,7 @@ begin
       from scored s
   ), ranked as (
     select f.*, row_number() over (order by f.fused_score desc, c.chunk_id) as rank, count(*) over () as matches
-      from (select fused.*, case p_fusion when 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
+      from (select fused.*, case when p_mode = 'dense' then fused.dense_score when p_fusion = 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
       join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = f.revision_id and c.chunk_no = f.chunk_no
   )
   select max(x.matches), max(x.relevance),
@@ -1502,7 +1533,7 @@ create function pgrag_private.check_request(p_question text, p_k integer, p_mode
                                             p_candidates integer, p_threshold double precision) returns void
 language plpgsql immutable parallel safe as $$
 begin
-  if p_question is null or p_question !~ '[^[:space:]]' then
+  if p_question is null or pgrag_private.is_blank(p_question) then
     raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text.';
   elsif length(p_question) > 4000 then
     raise exception using errcode = 'RG301', message = 'the question is too long',
@@ -1518,7 +1549,7 @@ begin
       hint = 'Modes: hybrid, lexical, dense.';
   elsif p_fusion is null or p_fusion not in ('convex', 'rrf') then
     raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
-  elsif p_as_of is not null and not isfinite(p_as_of) then
+  elsif p_as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
     raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
   elsif p_threshold = 'NaN' or p_threshold not between 0 and 1 then
     raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
@@ -1553,6 +1584,11 @@ begin
   if public.vector_norm(p_embedding) = 0 then
     raise exception using errcode = 'RG305', message = 'the embedding is zero, which is near to nothing',
       hint = 'The model knows no word of the question: ask with p_mode => ''lexical''.';
+  end if;
+  -- pgvector sums squares in single precision: beyond these the cosine would be NaN, and the answer empty.
+  if public.vector_norm(p_embedding) not between 1e-15 and 1e15 then
+    raise exception using errcode = 'RG305', message = 'the embedding is too short or too long to be compared',
+      detail = 'its length must be from 1e-15 to 1e15', hint = 'Scale it to length 1: the cosine does not change.';
   end if;
   return v_space;
 end
@@ -1641,7 +1677,8 @@ return btrim(regexp_replace(
 -- their hashes stand for. So a packet can be kept without text, changed in nothing, and handed to nobody else.
 create function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
 language sql stable parallel restricted
-return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id || '|' || p_principal.reader_id || '|' || encode(sha256(convert_to(
+return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id || '|' || p_principal.reader_id || '|'
+  || encode(convert_to(p_principal.subject, 'UTF8'), 'hex') || '|' || encode(sha256(convert_to(
   jsonb_set(p_packet - 'seal', '{excerpts}',
             coalesce((select jsonb_agg(excerpt - 'text' order by n)
                         from jsonb_array_elements(p_packet -> 'excerpts') with ordinality as e (excerpt, n)), '[]'))::text,
@@ -1677,8 +1714,8 @@ begin
       hint = 'Its unit is p_budget_unit: characters, bytes or tokens.';
   elsif p_budget_unit is null or p_budget_unit not in ('characters', 'bytes', 'tokens') then
     raise exception using errcode = 'RG306', message = 'the budget''s unit is not known', hint = 'Units: characters, bytes, tokens.';
-  elsif p_reserve is null or p_reserve < 0 then
-    raise exception using errcode = 'RG306', message = 'the reserve must be 0 or more',
+  elsif p_reserve is null or p_reserve not between 0 and 1000000 then
+    raise exception using errcode = 'RG306', message = 'the reserve must be a whole number from 0 to 1000000',
       hint = 'It is the room for instructions and the reply, in the budget''s unit.';
   elsif p_strict is null then
     raise exception using errcode = 'RG306', message = 'strict must be true or false', hint = 'Leave it out for false.';
@@ -1780,11 +1817,13 @@ begin
     elsif v_key = 'threshold' and v_type <> 'number'
        or v_key = 'strict' and v_type <> 'boolean'
        or v_key = 'filter' and v_type <> 'object'
-       or v_key = 'embedding' and (v_type <> 'array' or jsonb_path_exists(v_value, '$[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key = 'embedding' and (v_type <> 'array' or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
        or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
       raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
         hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
-    elsif v_key = 'as_of' and not pg_input_is_valid(v_value #>> '{}', 'timestamptz') then
+    elsif v_key = 'threshold' and (v_value #>> '{}')::numeric not between 0 and 1 then
+      raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
+    elsif v_key = 'as_of' and not ((v_value #>> '{}') ~ '^[0-9]{4}-' and pg_input_is_valid(v_value #>> '{}', 'timestamptz')) then
       raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
     elsif v_key = 'embedding' and jsonb_array_length(v_value) not between 1 and 4000 then
       raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
@@ -1807,7 +1846,7 @@ return pgrag_private.retrieve(
   (p_request ->> 'as_of')::timestamptz,
   nullif(p_request -> 'filter', 'null'),
   coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
-  (p_request ->> 'threshold')::double precision);
+  round((p_request ->> 'threshold')::numeric, 15)::double precision); -- rounded: 1e-400 is none of double precision
 
 -- sql/functions/version.sql
 
@@ -2281,14 +2320,19 @@ begin
   if p_body is null or octet_length(p_body) > 16777216 then
     raise exception using errcode = 'RG408', message = 'the body must be text of at most 16 MiB',
       hint = 'Split the document in the source.';
-  elsif p_language is null or p_language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' then
+  elsif p_language is null or length(p_language) > 35 or p_language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' then
     raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
   elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
-        or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null then
-    raise exception using errcode = 'RG408', message = 'title, tags, parser, chunker, tokenizer and skips must not be null',
-      hint = 'Leave them out for their defaults; a title has at most 1000 characters.';
-  elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity') then
-    raise exception using errcode = 'RG408', message = 'the effective period is empty',
+        or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
+        or greatest(length(p_parser), length(p_chunker), length(p_tokenizer), length(p_product), length(p_version)) > 500
+        or cardinality(p_tags) > 100 or cardinality(p_skips) > 10000
+        or exists (select from unnest(p_tags) as t (tag) where length(tag) > 200) then
+    raise exception using errcode = 'RG408', message = 'what is said of the revision is null where it must not be, or too much',
+      hint = 'title, tags, parser, chunker, tokenizer and skips are not null; a title has at most 1000 characters, the others 500; 100 tags of 200; 10000 skips.';
+  elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity')
+        or (isfinite(p_effective_from) and p_effective_from not between '0001-01-01' and '9999-12-31T23:59:59.999999Z')
+        or (isfinite(p_effective_to) and p_effective_to not between '0001-01-01' and '9999-12-31T23:59:59.999999Z') then
+    raise exception using errcode = 'RG408', message = 'the effective period is empty, or not within the years 1 to 9999',
       hint = 'effective_to is the first moment at which it no longer holds.';
   end if;
   if p_space is not null then
@@ -2296,7 +2340,7 @@ begin
   end if;
 
   v_hash := pgrag_private.fingerprint(
-    p_body, p_title, p_language, p_product, p_version, array_to_string(p_tags, chr(31)), p_dated::text,
+    p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
     coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
     p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
@@ -2371,13 +2415,18 @@ begin
      or coalesce(cardinality(p_languages), v_count) <> v_count or coalesce(cardinality(p_embeddings), v_count) <> v_count
      or exists (select from unnest(p_texts, p_starts, p_ends, p_tokens) as u (t, s, e, n)
                  where coalesce(t, '') = '' or length(t) > 32768 or s is null or s < 0 or e is null or e <= s or n is null or n < 0)
-     or exists (select from unnest(p_languages) as u (l) where l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
+     or exists (select from unnest(p_sections) as u (s) where length(s) > 1000)
+     or exists (select from unnest(p_languages) as u (l) where length(l) > 35 or l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
     raise exception using errcode = 'RG408', message = 'the batch of chunks is malformed',
-      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, start < end, tokens >= 0.';
+      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
   end if;
   if (p_embeddings is null) <> (v_revision.space_id is null) then
     raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
       hint = 'Stage the revision with p_space, and pass one embedding for each chunk.';
+  end if;
+  if exists (select from unnest(p_embeddings) as u (e) where public.vector_dims(e) > 2000) then
+    raise exception using errcode = 'RG305', message = 'an embedding has more dimensions than a space can have',
+      detail = 'the bound is 2000', hint = 'Encode the chunks with the space''s model.';
   end if;
   select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
 
@@ -2409,19 +2458,30 @@ begin
         from lexemes l
     ), dense as (
       insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
+      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
       select v_revision.tenant_id, v_revision.space_id, v_revision.revision_id, a.chunk_no, e.embedding
-        from added a
+        from (select chunk_no from added
+              union
+              select c.chunk_no from pgrag_data.chunk c
+               where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
+                 and c.chunk_no between p_first and p_first + v_count - 1) a
         join unnest(p_embeddings) with ordinality as e (embedding, n) on p_first + (e.n - 1)::integer = a.chunk_no
        where e.embedding is not null
+      on conflict do nothing
     )
     select count(*) into v_added from added;
   end if;
 
   select count(*) into v_same
-    from unnest(p_texts, p_starts, p_ends) with ordinality as u (text, span_start, span_end, n)
+    from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages, p_embeddings)
+         with ordinality as u (text, span_start, span_end, tokens, section, page, language, embedding, n)
     join pgrag_data.chunk c
       on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
-     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end;
+     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
+     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page and c.language = coalesce(u.language, v_revision.language)
+    left join pgrag_data.chunk_vec v
+      on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
+   where u.embedding is null or v.embedding operator(public.=) u.embedding;
   if v_same <> v_count then
     raise exception using errcode = 'RG403', message = 'the revision has other chunks under these numbers, or is verified',
       hint = 'Revisions do not change: stage another, or send the same chunks again.';
@@ -2475,7 +2535,7 @@ begin
     join pgrag_data.chunk_lex l using (tenant_id, revision_id, chunk_no)
    where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
 
-  if v_body !~ '[^[:space:]]' or v_totals.chunks = 0 then
+  if pgrag_private.is_blank(v_body) or v_totals.chunks = 0 then
     v_faults := v_faults || 'empty extraction: there is no text to find'::text;
   end if;
   if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
@@ -2493,7 +2553,7 @@ begin
       from unnest(v_revision.skips) as k
   ), ordered as (
     select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before,
-           lag(p.s, 1, -1) over w as start_before, lag(p.chunk_no) over w as no_before
+           lag(p.s, 1, -1) over w as start_before, max(p.chunk_no) over (order by p.s, p.e rows between unbounded preceding and 1 preceding) as no_before
       from piece p window w as (order by p.s, p.e)
   )
   select count(*) filter (where s > before) as gaps,
@@ -2503,13 +2563,13 @@ begin
          string_agg(substr(text, greatest(before - s, 0) + 1), '' order by s, e) as laid
     into v_spans
     from ordered;
-  if v_spans.gaps > 0 or v_spans.ends is distinct from length(v_body) then
+  if v_spans.gaps > 0 or coalesce(v_spans.ends, 0) <> length(v_body) then
     v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s', v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
   end if;
   if v_spans.disorder > 0 then
     v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
   end if;
-  if v_spans.overlaps > 0 or v_spans.laid is distinct from v_body then
+  if v_spans.overlaps > 0 or coalesce(v_spans.laid, '') <> v_body then
     v_faults := v_faults || 'span text: the chunks'' texts are not what the body has at their spans'::text;
   end if;
 
@@ -2518,8 +2578,10 @@ begin
      where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
     select count(*) as vectors,
            count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
-           count(*) filter (where public.vector_norm(v.embedding) = 0) as zero,
-           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) <> 0
+           -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
+           count(*) filter (where public.vector_norm(v.embedding) < 1e-15) as zero,
+           count(*) filter (where public.vector_norm(v.embedding) > 1e15) as too_long,
+           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) >= 1e-15
                               and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
       into v_vectors
       from pgrag_data.chunk_vec v
@@ -2532,6 +2594,9 @@ begin
     end if;
     if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
       v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
+    end if;
+    if v_vectors.too_long > 0 then
+      v_faults := v_faults || format('normalisation: %s vectors are longer than 1e15, which no cosine can be taken of', v_vectors.too_long);
     end if;
     if v_vectors.not_unit > 0 then
       v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);
@@ -2563,8 +2628,8 @@ declare
     pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
   v_acl_id    bigint;
 begin
-  if p_readers is null then
-    raise exception using errcode = 'RG408', message = 'the readers must not be null',
+  if p_readers is null or array_position(p_readers, null) is not null then
+    raise exception using errcode = 'RG408', message = 'neither the readers nor one of them may be null',
       hint = 'Pass names, ''{everyone}'' for every known principal of the tenant, or ''{}'' for nobody.';
   end if;
   v_acl_id := pgrag_private.acl_of(v_principal.tenant_id, p_readers);
@@ -2635,19 +2700,17 @@ begin
     where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
   select d.* into v_document from pgrag_data.document d
    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
-  -- Of the revisions that have been active and are not withdrawn, the one that was switched last.
+  -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
   select r.* into v_revision
     from pgrag_data.revision r
-    cross join lateral (
-      select a.activation_id, a.action, a.revision_id from pgrag_data.activation a
-       where a.tenant_id = r.tenant_id and a.document_id = r.document_id and r.revision_id in (a.revision_id, a.replaced_revision_id)
-       order by a.activation_id desc limit 1
-    ) last
+    left join pgrag_private.standing_revisions(v_document.tenant_id, v_document.document_id) s on s.revision_id = r.revision_id
    where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
      and r.revision_id is distinct from v_document.active_revision_id
-     and case when p_revision is null then last.action = 'activate' or last.revision_id = r.revision_id
-              else r.revision = p_revision end
-   order by last.activation_id desc
+     and case when p_revision is null then s.revision_id is not null
+              else r.revision = p_revision and exists (
+                select from pgrag_data.activation a
+                 where a.tenant_id = r.tenant_id and a.document_id = r.document_id and a.revision_id = r.revision_id) end
+   order by s.activation_id desc
    limit 1;
   if not found then
     raise exception using errcode = 'RG405', message = 'there is no revision to roll back to',
@@ -2724,8 +2787,9 @@ begin
   return query
   select r.revision::text,
          case when r.revision_id = v_document.active_revision_id then 'active'
-              when a.recorded_at is not null then 'retired'
-              else r.state::text end,
+              when a.recorded_at is null then r.state::text
+              when t.revision_id is null then 'withdrawn'
+              else 'retired' end,
          r.title, nullif(r.effective_from, '-infinity'), nullif(r.effective_to, 'infinity'), r.chunk_count,
          r.created_at, r.verified_at, a.recorded_at
     from pgrag_data.revision r
@@ -2733,12 +2797,13 @@ begin
       select max(a.recorded_at) as recorded_at from pgrag_data.activation a
        where a.tenant_id = r.tenant_id and a.document_id = r.document_id and a.revision_id = r.revision_id
     ) a on true
+    left join pgrag_private.standing_revisions(v_document.tenant_id, v_document.document_id) t on t.revision_id = r.revision_id
    where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
    order by r.revision_id;
 end
 $$;
 
-comment on function pgrag.list_revisions is 'The revisions of a document: staged, verified, active or retired.';
+comment on function pgrag.list_revisions is 'The revisions of a document: staged, verified, active, retired (replaced) or withdrawn (rolled back from).';
 revoke all on function pgrag.list_revisions from public;
 
 -- sql/functions/search.sql
@@ -2882,7 +2947,7 @@ declare
   v_found     text;
 begin
   if jsonb_typeof(p_packet) is distinct from 'object' or jsonb_typeof(p_packet -> 'excerpts') is distinct from 'array'
-     or jsonb_path_exists(p_packet, '$.excerpts[*] ? (@.type() != "object")')
+     or jsonb_path_exists(p_packet, 'strict $.excerpts[*] ? (@.type() != "object")')
      or sha256(convert_to(coalesce(p_packet ->> 'seal', ''), 'UTF8'))
         <> sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
      or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
@@ -2897,15 +2962,15 @@ begin
   if jsonb_typeof(p_reply) is distinct from 'object'
      or jsonb_typeof(p_reply -> 'answer') is distinct from 'string'
      or jsonb_typeof(p_reply -> 'citations') is distinct from 'array'
-     or p_reply - array['answer', 'citations'] <> '{}' then
-    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list), and nothing else');
+     or p_reply - array['answer', 'citations'] <> '{}' or jsonb_array_length(p_reply -> 'citations') > 100 then
+    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
   else
-    if (p_reply ->> 'answer') ~ '[^[:space:]]' and jsonb_array_length(p_reply -> 'citations') = 0 then
+    if not pgrag_private.is_blank(p_reply ->> 'answer') and jsonb_array_length(p_reply -> 'citations') = 0 then
       v_findings := v_findings || pgrag_private.finding('citations', null, 'an answer without citations');
     end if;
     for v_citation in select citation from jsonb_array_elements(p_reply -> 'citations') as c (citation) loop
       if jsonb_typeof(v_citation) <> 'object' or jsonb_typeof(v_citation -> 'id') is distinct from 'string'
-         or jsonb_typeof(coalesce(v_citation -> 'quote', '""')) <> 'string' or v_citation - array['id', 'quote'] <> '{}' then
+         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null') or v_citation - array['id', 'quote'] <> '{}' then
         v_findings := v_findings || pgrag_private.finding('shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
         continue;
       end if;
@@ -2931,13 +2996,13 @@ begin
       v_found := 'none';
       if v_quote is not null then
         v_found := case
-          when v_quote = '' then 'missing'
+          when pgrag_private.plain_quote(v_quote) = '' then 'missing'
           when position(v_quote in v_chunk.text) > 0 then 'exact'
-          when pgrag_private.plain_quote(v_quote) <> ''
-               and position(pgrag_private.plain_quote(v_quote) in pgrag_private.plain_quote(v_chunk.text)) > 0 then 'normalised'
+          when position(pgrag_private.plain_quote(v_quote) in pgrag_private.plain_quote(v_chunk.text)) > 0 then 'normalised'
           else 'missing' end;
         if v_found = 'missing' then
           v_findings := v_findings || pgrag_private.finding('quote', v_id, 'the quote is not in the excerpt');
+          continue;
         end if;
       end if;
       v_citations := v_citations || jsonb_build_array(jsonb_build_object(

@@ -99,6 +99,10 @@ begin
       message = format('role %I does not own this database, or may not create in it or in its schema public', current_user),
       hint = 'Install as the owner of the database, a role with CREATEROLE.';
   end if;
+  if lower(U&'\00C4') <> U&'\00E4' then
+    raise warning using message = 'this database''s locale knows ASCII letters only: words of other languages will be missed',
+      hint = 'Create the database with lc_ctype C.UTF-8, or a locale of your language.';
+  end if;
   set local pgrag.installing = 'checked';
 end
 $$;

@@ -16,7 +16,7 @@ import psycopg
 
 from pgrag import log
 from pgrag._sync._flavour import in_thread
-from pgrag._sync.sessions import Writer, active_revision, writer, was_left
+from pgrag._sync.sessions import Writer, active_revision, writer, was_withdrawn
 from pgrag.errors import IdentityError, IngestError, PgragError
 from pgrag.ingest import SourceDocument, walk_documents
 from pgrag.models import DocumentReport, IngestReport, Progress
@@ -123,7 +123,7 @@ def _ingest_document(
         for place, one in enumerate(revisions)
         if one.effective_from is None or one.effective_from <= now
     ]
-    wanted = active if not begun or was_left(before, names[begun[-1]]) else names[begun[-1]]
+    wanted = active if not begun or was_withdrawn(before, names[begun[-1]]) else names[begun[-1]]
     for one, name in zip(revisions, names, strict=True):
         if name == wanted and one.readers is not None:
             w.set_access(key, one.readers)

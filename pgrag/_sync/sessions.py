@@ -647,7 +647,7 @@ class Writer(_Lifecycle):
                 )
         revisions = self.revisions(key)
         active = active_revision(revisions)
-        activate = activate and not was_left(revisions, name)
+        activate = activate and not was_withdrawn(revisions, name)
         if document.readers is not None and (activate or active in (None, name)):
             self.set_access(key, document.readers)
         activated = activate and self.activate(key, name, expected_active)
@@ -665,14 +665,9 @@ def active_revision(revisions: Sequence[Revision]) -> str | None:
     return next((one.revision for one in revisions if one.state == "active"), None)
 
 
-def was_left(revisions: Sequence[Revision], revision: str) -> bool:
-    """Whether the revision was in force and then left for one that was staged before it."""
-    for one in revisions:  # the oldest first
-        if one.revision == revision:
-            return False
-        if one.state == "active":
-            return any(later.revision == revision and later.state == "retired" for later in revisions)
-    return False
+def was_withdrawn(revisions: Sequence[Revision], revision: str) -> bool:
+    """Whether the revision was in force and then rolled back from."""
+    return any(one.revision == revision and one.state == "withdrawn" for one in revisions)
 
 
 @contextmanager

@@ -34,13 +34,18 @@ begin
      or coalesce(cardinality(p_languages), v_count) <> v_count or coalesce(cardinality(p_embeddings), v_count) <> v_count
      or exists (select from unnest(p_texts, p_starts, p_ends, p_tokens) as u (t, s, e, n)
                  where coalesce(t, '') = '' or length(t) > 32768 or s is null or s < 0 or e is null or e <= s or n is null or n < 0)
-     or exists (select from unnest(p_languages) as u (l) where l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
+     or exists (select from unnest(p_sections) as u (s) where length(s) > 1000)
+     or exists (select from unnest(p_languages) as u (l) where length(l) > 35 or l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
     raise exception using errcode = 'RG408', message = 'the batch of chunks is malformed',
-      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, start < end, tokens >= 0.';
+      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
   end if;
   if (p_embeddings is null) <> (v_revision.space_id is null) then
     raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
       hint = 'Stage the revision with p_space, and pass one embedding for each chunk.';
+  end if;
+  if exists (select from unnest(p_embeddings) as u (e) where public.vector_dims(e) > 2000) then
+    raise exception using errcode = 'RG305', message = 'an embedding has more dimensions than a space can have',
+      detail = 'the bound is 2000', hint = 'Encode the chunks with the space''s model.';
   end if;
   select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
 
@@ -72,19 +77,30 @@ begin
         from lexemes l
     ), dense as (
       insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
+      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
       select v_revision.tenant_id, v_revision.space_id, v_revision.revision_id, a.chunk_no, e.embedding
-        from added a
+        from (select chunk_no from added
+              union
+              select c.chunk_no from pgrag_data.chunk c
+               where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
+                 and c.chunk_no between p_first and p_first + v_count - 1) a
         join unnest(p_embeddings) with ordinality as e (embedding, n) on p_first + (e.n - 1)::integer = a.chunk_no
        where e.embedding is not null
+      on conflict do nothing
     )
     select count(*) into v_added from added;
   end if;
 
   select count(*) into v_same
-    from unnest(p_texts, p_starts, p_ends) with ordinality as u (text, span_start, span_end, n)
+    from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages, p_embeddings)
+         with ordinality as u (text, span_start, span_end, tokens, section, page, language, embedding, n)
     join pgrag_data.chunk c
       on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
-     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end;
+     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
+     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page and c.language = coalesce(u.language, v_revision.language)
+    left join pgrag_data.chunk_vec v
+      on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
+   where u.embedding is null or v.embedding operator(public.=) u.embedding;
   if v_same <> v_count then
     raise exception using errcode = 'RG403', message = 'the revision has other chunks under these numbers, or is verified',
       hint = 'Revisions do not change: stage another, or send the same chunks again.';

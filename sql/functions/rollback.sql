@@ -21,19 +21,17 @@ begin
     where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
   select d.* into v_document from pgrag_data.document d
    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
-  -- Of the revisions that have been active and are not withdrawn, the one that was switched last.
+  -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
   select r.* into v_revision
     from pgrag_data.revision r
-    cross join lateral (
-      select a.activation_id, a.action, a.revision_id from pgrag_data.activation a
-       where a.tenant_id = r.tenant_id and a.document_id = r.document_id and r.revision_id in (a.revision_id, a.replaced_revision_id)
-       order by a.activation_id desc limit 1
-    ) last
+    left join pgrag_private.standing_revisions(v_document.tenant_id, v_document.document_id) s on s.revision_id = r.revision_id
    where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
      and r.revision_id is distinct from v_document.active_revision_id
-     and case when p_revision is null then last.action = 'activate' or last.revision_id = r.revision_id
-              else r.revision = p_revision end
-   order by last.activation_id desc
+     and case when p_revision is null then s.revision_id is not null
+              else r.revision = p_revision and exists (
+                select from pgrag_data.activation a
+                 where a.tenant_id = r.tenant_id and a.document_id = r.document_id and a.revision_id = r.revision_id) end
+   order by s.activation_id desc
    limit 1;
   if not found then
     raise exception using errcode = 'RG405', message = 'there is no revision to roll back to',

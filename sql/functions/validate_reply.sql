@@ -20,7 +20,7 @@ declare
   v_found     text;
 begin
   if jsonb_typeof(p_packet) is distinct from 'object' or jsonb_typeof(p_packet -> 'excerpts') is distinct from 'array'
-     or jsonb_path_exists(p_packet, '$.excerpts[*] ? (@.type() != "object")')
+     or jsonb_path_exists(p_packet, 'strict $.excerpts[*] ? (@.type() != "object")')
      or sha256(convert_to(coalesce(p_packet ->> 'seal', ''), 'UTF8'))
         <> sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
      or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
@@ -35,15 +35,15 @@ begin
   if jsonb_typeof(p_reply) is distinct from 'object'
      or jsonb_typeof(p_reply -> 'answer') is distinct from 'string'
      or jsonb_typeof(p_reply -> 'citations') is distinct from 'array'
-     or p_reply - array['answer', 'citations'] <> '{}' then
-    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list), and nothing else');
+     or p_reply - array['answer', 'citations'] <> '{}' or jsonb_array_length(p_reply -> 'citations') > 100 then
+    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
   else
-    if (p_reply ->> 'answer') ~ '[^[:space:]]' and jsonb_array_length(p_reply -> 'citations') = 0 then
+    if not pgrag_private.is_blank(p_reply ->> 'answer') and jsonb_array_length(p_reply -> 'citations') = 0 then
       v_findings := v_findings || pgrag_private.finding('citations', null, 'an answer without citations');
     end if;
     for v_citation in select citation from jsonb_array_elements(p_reply -> 'citations') as c (citation) loop
       if jsonb_typeof(v_citation) <> 'object' or jsonb_typeof(v_citation -> 'id') is distinct from 'string'
-         or jsonb_typeof(coalesce(v_citation -> 'quote', '""')) <> 'string' or v_citation - array['id', 'quote'] <> '{}' then
+         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null') or v_citation - array['id', 'quote'] <> '{}' then
         v_findings := v_findings || pgrag_private.finding('shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
         continue;
       end if;
@@ -69,13 +69,13 @@ begin
       v_found := 'none';
       if v_quote is not null then
         v_found := case
-          when v_quote = '' then 'missing'
+          when pgrag_private.plain_quote(v_quote) = '' then 'missing'
           when position(v_quote in v_chunk.text) > 0 then 'exact'
-          when pgrag_private.plain_quote(v_quote) <> ''
-               and position(pgrag_private.plain_quote(v_quote) in pgrag_private.plain_quote(v_chunk.text)) > 0 then 'normalised'
+          when position(pgrag_private.plain_quote(v_quote) in pgrag_private.plain_quote(v_chunk.text)) > 0 then 'normalised'
           else 'missing' end;
         if v_found = 'missing' then
           v_findings := v_findings || pgrag_private.finding('quote', v_id, 'the quote is not in the excerpt');
+          continue;
         end if;
       end if;
       v_citations := v_citations || jsonb_build_array(jsonb_build_object(

@@ -38,7 +38,7 @@ begin
     join pgrag_data.chunk_lex l using (tenant_id, revision_id, chunk_no)
    where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
 
-  if v_body !~ '[^[:space:]]' or v_totals.chunks = 0 then
+  if pgrag_private.is_blank(v_body) or v_totals.chunks = 0 then
     v_faults := v_faults || 'empty extraction: there is no text to find'::text;
   end if;
   if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
@@ -56,7 +56,7 @@ begin
       from unnest(v_revision.skips) as k
   ), ordered as (
     select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before,
-           lag(p.s, 1, -1) over w as start_before, lag(p.chunk_no) over w as no_before
+           lag(p.s, 1, -1) over w as start_before, max(p.chunk_no) over (order by p.s, p.e rows between unbounded preceding and 1 preceding) as no_before
       from piece p window w as (order by p.s, p.e)
   )
   select count(*) filter (where s > before) as gaps,
@@ -66,13 +66,13 @@ begin
          string_agg(substr(text, greatest(before - s, 0) + 1), '' order by s, e) as laid
     into v_spans
     from ordered;
-  if v_spans.gaps > 0 or v_spans.ends is distinct from length(v_body) then
+  if v_spans.gaps > 0 or coalesce(v_spans.ends, 0) <> length(v_body) then
     v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s', v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
   end if;
   if v_spans.disorder > 0 then
     v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
   end if;
-  if v_spans.overlaps > 0 or v_spans.laid is distinct from v_body then
+  if v_spans.overlaps > 0 or coalesce(v_spans.laid, '') <> v_body then
     v_faults := v_faults || 'span text: the chunks'' texts are not what the body has at their spans'::text;
   end if;
 
@@ -81,8 +81,10 @@ begin
      where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
     select count(*) as vectors,
            count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
-           count(*) filter (where public.vector_norm(v.embedding) = 0) as zero,
-           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) <> 0
+           -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
+           count(*) filter (where public.vector_norm(v.embedding) < 1e-15) as zero,
+           count(*) filter (where public.vector_norm(v.embedding) > 1e15) as too_long,
+           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) >= 1e-15
                               and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
       into v_vectors
       from pgrag_data.chunk_vec v
@@ -95,6 +97,9 @@ begin
     end if;
     if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
       v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
+    end if;
+    if v_vectors.too_long > 0 then
+      v_faults := v_faults || format('normalisation: %s vectors are longer than 1e15, which no cosine can be taken of', v_vectors.too_long);
     end if;
     if v_vectors.not_unit > 0 then
       v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);

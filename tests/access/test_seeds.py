@@ -41,7 +41,7 @@ def test_a_tenant_never_meets_the_other(two_tenants: Database) -> None:
     assert [excerpt["text"] for excerpt in packet["excerpts"]] == ["The refund window is 30 days."]
     digests = {packet["seal"], packet["access_state"], packet["corpus_state"], packet["issued_at"]}
     digests |= {
-        excerpt[key] for excerpt in packet["excerpts"] for key in ("chunk_id", "text_sha256", "ingested_at")
+        excerpt[key] for excerpt in packet["excerpts"] for key in ("chunk_id", "text_sha256", "ingested_at", "revision")
     }
     text = json.dumps(packet)
     for digest in digests:

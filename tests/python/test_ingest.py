@@ -359,11 +359,13 @@ def test_going_back_and_being_rolled_back(world: Database) -> None:
     assert ingest(world, "back", old).activated and ingest(world, "back", new).activated
     assert ingest(world, "back", old).activated  # the source itself went back to the older text
     assert finds(world, "back", "rule") == ["The old rule."]
-    # Somebody left the newer text for the older one: ingesting it once more does not undo that.
+    assert ingest(world, "back", new).activated  # and forth
+    with writing(world, "back") as w:
+        w.rollback("page.md")
+    # Somebody rolled back from the newer text: ingesting it once more does not undo that.
     again = ingest(world, "back", new)
-    assert (again.created, again.activated) == (False, False) and finds(world, "back", "rule") == [
-        "The old rule."
-    ]
+    assert (again.created, again.activated) == (False, False)
+    assert finds(world, "back", "rule") == ["The old rule."]
     with writing(world, "back") as w:
         assert w.activate("page.md", again.revision)
     assert finds(world, "back", "rule") == ["The new rule."]

@@ -26,8 +26,8 @@ begin
       hint = 'Its unit is p_budget_unit: characters, bytes or tokens.';
   elsif p_budget_unit is null or p_budget_unit not in ('characters', 'bytes', 'tokens') then
     raise exception using errcode = 'RG306', message = 'the budget''s unit is not known', hint = 'Units: characters, bytes, tokens.';
-  elsif p_reserve is null or p_reserve < 0 then
-    raise exception using errcode = 'RG306', message = 'the reserve must be 0 or more',
+  elsif p_reserve is null or p_reserve not between 0 and 1000000 then
+    raise exception using errcode = 'RG306', message = 'the reserve must be a whole number from 0 to 1000000',
       hint = 'It is the room for instructions and the reply, in the budget''s unit.';
   elsif p_strict is null then
     raise exception using errcode = 'RG306', message = 'strict must be true or false', hint = 'Leave it out for false.';

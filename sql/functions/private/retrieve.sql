@@ -89,7 +89,7 @@ begin
       from scored s
   ), ranked as (
     select f.*, row_number() over (order by f.fused_score desc, c.chunk_id) as rank, count(*) over () as matches
-      from (select fused.*, case p_fusion when 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
+      from (select fused.*, case when p_mode = 'dense' then fused.dense_score when p_fusion = 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
       join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = f.revision_id and c.chunk_no = f.chunk_no
   )
   select max(x.matches), max(x.relevance),
@@ -181,7 +181,7 @@ create function pgrag_private.check_request(p_question text, p_k integer, p_mode
                                             p_candidates integer, p_threshold double precision) returns void
 language plpgsql immutable parallel safe as $$
 begin
-  if p_question is null or p_question !~ '[^[:space:]]' then
+  if p_question is null or pgrag_private.is_blank(p_question) then
     raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text.';
   elsif length(p_question) > 4000 then
     raise exception using errcode = 'RG301', message = 'the question is too long',
@@ -197,7 +197,7 @@ begin
       hint = 'Modes: hybrid, lexical, dense.';
   elsif p_fusion is null or p_fusion not in ('convex', 'rrf') then
     raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
-  elsif p_as_of is not null and not isfinite(p_as_of) then
+  elsif p_as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
     raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
   elsif p_threshold = 'NaN' or p_threshold not between 0 and 1 then
     raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
@@ -232,6 +232,11 @@ begin
   if public.vector_norm(p_embedding) = 0 then
     raise exception using errcode = 'RG305', message = 'the embedding is zero, which is near to nothing',
       hint = 'The model knows no word of the question: ask with p_mode => ''lexical''.';
+  end if;
+  -- pgvector sums squares in single precision: beyond these the cosine would be NaN, and the answer empty.
+  if public.vector_norm(p_embedding) not between 1e-15 and 1e15 then
+    raise exception using errcode = 'RG305', message = 'the embedding is too short or too long to be compared',
+      detail = 'its length must be from 1e-15 to 1e15', hint = 'Scale it to length 1: the cosine does not change.';
   end if;
   return v_space;
 end

@@ -59,7 +59,7 @@ begin
         continue;
       end if;
       if jsonb_typeof(v_value) = 'array' and jsonb_array_length(v_value) between 1 and 100
-         and not jsonb_path_exists(v_value, '$[*] ? (@.type() != "string")') then
+         and not jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")') then
         continue;
       end if;
       raise exception using errcode = 'RG304', message = format('the filter %s must be text or a list of 1 to 100 texts', v_key),

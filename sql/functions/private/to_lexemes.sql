@@ -20,8 +20,10 @@ return case split_part(lower(p_language), '-', 1)
   when 'id' then 'pg_catalog.indonesian'::regconfig
   when 'it' then 'pg_catalog.italian'::regconfig
   when 'lt' then 'pg_catalog.lithuanian'::regconfig
+  when 'nb' then 'pg_catalog.norwegian'::regconfig
   when 'ne' then 'pg_catalog.nepali'::regconfig
   when 'nl' then 'pg_catalog.dutch'::regconfig
+  when 'nn' then 'pg_catalog.norwegian'::regconfig
   when 'no' then 'pg_catalog.norwegian'::regconfig
   when 'pt' then 'pg_catalog.portuguese'::regconfig
   when 'ro' then 'pg_catalog.romanian'::regconfig
@@ -34,17 +36,20 @@ return case split_part(lower(p_language), '-', 1)
   else 'pg_catalog.simple'::regconfig
 end;
 
--- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and takes "snake_case" apart, so two
--- things are added: a hyphen before a digit splits, and an identifier (joined by - _ . / : # and holding a
--- digit or an underscore) is kept whole as a lexeme of its own, "pay-402".
+-- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number, takes "snake_case" apart and keeps "refund/return"
+-- whole as a file's name, so: a hyphen before a digit and a slash between letters or digits split, and an identifier
+-- (joined by - _ . / : # and holding a digit or an underscore) is kept whole as a lexeme of its own, "pay-402", and so
+-- is each part of it between / : #. Letters are composed first: a base letter with a mark is the letter.
 create function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
 language sql immutable parallel safe
 return to_tsvector(pgrag_private.text_config(p_language),
-                   regexp_replace(p_text, '([[:alnum:]])-([0-9])', '\1 \2', 'g'))
+                   regexp_replace(normalize(p_text, nfc), '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g'))
   || coalesce((
-       select string_agg(format('''%s'':%s', lower(found[1]), least(n, 16383)), ' ')::tsvector
-         from regexp_matches(p_text, '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
-        where found[1] ~ '[0-9_]' and length(found[1]) <= 200
+       select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
+         from (select distinct lower(part) as lexeme, least(n, 16383) as n
+                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+                cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
+                where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
      ), ''::tsvector);
 
 -- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
