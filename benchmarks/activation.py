@@ -94,26 +94,29 @@ def main() -> int:
     )
     options = parser.parse_args()
     secret, rows = secrets.token_bytes(32), []
-    with tempfile.TemporaryDirectory() as folder, embedded.start(Path(folder) / "data") as server:
-        with pgrag.connect(server.superuser_dsn) as connection:
-            with connection.transaction():
-                prepare(connection, secret)
-            token = tokens.mint(
-                secret, **KEY, tenant="benchmark", subject="benchmark", kind="writer", source="documents"
-            )
-            for chunks in (10, 10_000):
-                put_document(connection, token, f"document-{chunks}", chunks)
-                for metric, value in measure(
-                    connection, token, f"document-{chunks}", 20 if options.short else 200
-                ).items():
-                    rows.append(
-                        {
-                            "arm": "pgrag",
-                            "collection": f"{chunks} chunks",
-                            "metric": f"{metric}_ms",
-                            "value": round(value, 3),
-                        }
-                    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        embedded.start(Path(folder) / "data") as server,
+        pgrag.connect(server.superuser_dsn) as connection,
+    ):
+        with connection.transaction():
+            prepare(connection, secret)
+        token = tokens.mint(
+            secret, **KEY, tenant="benchmark", subject="benchmark", kind="writer", source="documents"
+        )
+        for chunks in (10, 10_000):
+            put_document(connection, token, f"document-{chunks}", chunks)
+            for metric, value in measure(
+                connection, token, f"document-{chunks}", 20 if options.short else 200
+            ).items():
+                rows.append(
+                    {
+                        "arm": "pgrag",
+                        "collection": f"{chunks} chunks",
+                        "metric": f"{metric}_ms",
+                        "value": round(value, 3),
+                    }
+                )
     half = len(rows) // 2
     print(f"{'switch':<12}{'10 chunks':>12}{'10,000':>12}{'ratio':>8}")
     for small, large in zip(rows[:half], rows[half:], strict=True):

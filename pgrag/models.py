@@ -301,7 +301,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A revision of a document: ``state`` is ``staged``, ``verified``, ``active``, ``retired`` or ``withdrawn``."""
+    """A revision; ``state`` is ``staged``, ``verified``, ``active``, ``retired`` or ``withdrawn``."""
 
     revision: str
     state: str

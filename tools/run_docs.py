@@ -7,8 +7,9 @@ A fenced block runs when its info string has a word after its language:
     ```python reader=alice@halvorsen the variables PGRAG_DSN and PGRAG_TOKEN in the environment
     ```console run                   bash, each line after "$ "; the same environment
 
-and a ```text block that follows it at once is its output. ``ci`` instead of ``run`` says that the gate itself runs the
-command; a test looks for it there. A block in one of these languages without such a word is a mistake.
+and a ```text block that follows it at once is its output. ``ci`` instead of ``run`` says that the gate itself
+runs the command; a test looks for it there. A block in one of these languages without such a word is a
+mistake.
 """
 
 from __future__ import annotations

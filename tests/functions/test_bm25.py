@@ -16,9 +16,10 @@ from tests.support import Database
 
 def read_collection(folder: Path) -> tuple[list[dict], list[dict], dict[str, dict[str, int]]]:
     """Documents, questions, and the judged relevance of documents by question."""
-    read = lambda name: [
-        json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()
-    ]  # noqa: E731
+
+    def read(name: str) -> list[dict]:
+        return [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+
     judged: dict[str, dict[str, int]] = defaultdict(dict)
     for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         question, document, score = line.split("\t")
