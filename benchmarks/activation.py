@@ -62,24 +62,33 @@ def put_document(connection: psycopg.Connection[Any], token: str, document: str,
         writer.activate(document, "v1")
 
 
-def measure(connection: psycopg.Connection[Any], token: str, document: str, repeats: int) -> dict[str, float]:
-    """Median milliseconds of each switch, with the commit and without the authentication."""
+def measure(
+    connection: psycopg.Connection[Any], token: str, documents: list[str], repeats: int
+) -> dict[str, dict[str, float]]:
+    """Median milliseconds of each switch of each document, with the commit and without the authentication.
+
+    The documents take turns, so that what else the machine does falls on all of them alike.
+    """
     steps = {
         "activate": ("select pgrag.activate(%s, 'v2')", "select pgrag.activate(%s, 'v1')"),
         "rollback": ("select pgrag.rollback(%s, 'v2')", "select pgrag.rollback(%s, 'v1')"),
         "set_access": ("select pgrag.set_access(%s, '{everyone}')", "select pgrag.set_access(%s, '{}')"),
-        "delete": ("select pgrag.delete_document(%s)", "select pgrag.activate(%s, 'v1', p_restore => true)"),
+        "delete": (
+            "select pgrag.delete_document(%s)",
+            "select pgrag.activate(%s, 'v1', p_restore => true)",
+        ),
     }
-    medians = {}
+    medians: dict[str, dict[str, float]] = {}
     for name, statements in steps.items():
-        times = []
+        times: dict[str, list[float]] = {document: [] for document in documents}
         for repeat in range(repeats):
-            connection.execute("select pgrag.authenticate(%s)", (token,))
-            start = time.perf_counter()
-            connection.execute(statements[repeat % len(statements)], (document,))
-            connection.commit()
-            times.append(1000 * (time.perf_counter() - start))
-        medians[name] = statistics.median(times)
+            for document in documents:
+                connection.execute("select pgrag.authenticate(%s)", (token,))
+                start = time.perf_counter()
+                connection.execute(statements[repeat % len(statements)], (document,))
+                connection.commit()
+                times[document].append(1000 * (time.perf_counter() - start))
+        medians[name] = {document: statistics.median(times[document]) for document in documents}
     return medians
 
 
@@ -93,7 +102,7 @@ def main() -> int:
         "--json", type=Path, metavar="FILE", help="write a list of rows: arm, collection, metric, value"
     )
     options = parser.parse_args()
-    secret, rows = secrets.token_bytes(32), []
+    secret, sizes = secrets.token_bytes(32), {"10 chunks": 10, "10000 chunks": 10_000}
     with (
         tempfile.TemporaryDirectory() as folder,
         embedded.start(Path(folder) / "data") as server,
@@ -104,25 +113,19 @@ def main() -> int:
         token = tokens.mint(
             secret, **KEY, tenant="benchmark", subject="benchmark", kind="writer", source="documents"
         )
-        for chunks in (10, 10_000):
-            put_document(connection, token, f"document-{chunks}", chunks)
-            for metric, value in measure(
-                connection, token, f"document-{chunks}", 20 if options.short else 200
-            ).items():
-                rows.append(
-                    {
-                        "arm": "pgrag",
-                        "collection": f"{chunks} chunks",
-                        "metric": f"{metric}_ms",
-                        "value": round(value, 3),
-                    }
-                )
-    half = len(rows) // 2
-    print(f"{'switch':<12}{'10 chunks':>12}{'10,000':>12}{'ratio':>8}")
-    for small, large in zip(rows[:half], rows[half:], strict=True):
-        print(
-            f"{small['metric'][:-3]:<12}{small['value']:>10} ms{large['value']:>10} ms{large['value'] / small['value']:>8.2f}"
-        )
+        for document, chunks in sizes.items():
+            put_document(connection, token, document, chunks)
+        medians = measure(connection, token, list(sizes), 20 if options.short else 200)
+    small, large = sizes
+    print(f"{'switch':<12}{small:>14}{large:>14}{'ratio':>8}")
+    for name, by_document in medians.items():
+        ratio = by_document[large] / by_document[small]
+        print(f"{name:<12}{by_document[small]:>11.3f} ms{by_document[large]:>11.3f} ms{ratio:>8.2f}")
     if options.json:
+        rows = [
+            {"arm": "pgrag", "collection": document, "metric": f"{name}_ms", "value": round(value, 3)}
+            for name, by_document in medians.items()
+            for document, value in by_document.items()
+        ]
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0
