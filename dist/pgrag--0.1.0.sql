@@ -455,7 +455,7 @@ create table pgrag_data.chunk (
   page        integer,
   language    text collate "C" not null,
   token_count integer not null,
-  constraint chunk_pkey primary key (tenant_id, revision_id, chunk_no),
+  constraint chunk_pkey primary key (tenant_id, revision_id, chunk_no) include (chunk_id),
   constraint chunk_chunk_id_key unique (tenant_id, chunk_id),
   constraint chunk_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id),
   constraint chunk_span_check check (0 <= span_start and span_start < span_end)
@@ -607,6 +607,10 @@ declare
 begin
   select k.inner_pad, k.outer_pad into v_inner, v_outer
     from pgrag_private.internal_key k where k.purpose = p_purpose;
+  if not found then
+    raise exception using errcode = 'RG212', message = 'this database has no internal keys',
+      hint = 'It was restored without them: make new ones, as docs/operations.md says.';
+  end if;
   v_mac := sha256(v_outer || sha256(v_inner || convert_to(p_message, 'UTF8')));
   return encode(v_mac, 'hex');
 end
@@ -673,7 +677,9 @@ begin
     v_mac := sha256(v_key.outer_pad || sha256(v_key.inner_pad || convert_to(v_parts[1] || '.' || v_parts[2], 'UTF8')));
   end if;
   -- Digests of the two are compared, so that the time taken says nothing of the right signature.
-  if v_mac is null or sha256(v_mac) <> sha256(v_given) then
+  -- A MAC has one spelling: the last letter carries two bits that the decoder drops.
+  if v_mac is null or sha256(v_mac) <> sha256(v_given)
+     or translate(rtrim(encode(v_given, 'base64'), '='), '+/', '-_') <> v_parts[3] then
     raise exception using errcode = 'RG203', message = 'the token''s signature is not accepted',
       hint = 'Sign with a key that pgrag.add_signing_key registered and that is not retired.';
   end if;
@@ -1140,24 +1146,28 @@ declare
   v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
   v_revisions bigint[];
 begin
-  select array_agg(r.revision_id order by r.revision_id) into v_revisions
-    from pgrag_data.document d
-    join pgrag_data.revision r
-      on r.tenant_id = d.tenant_id
-     and r.revision_id = case when p_as_of is null then d.active_revision_id
-                              else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
-    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-   where d.tenant_id = p_tenant_id
-     and d.acl_id = any (v_acls)
-     and d.deleted_at is null
-     and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
-     and (v_sources is null or s.source = any (v_sources))
-     and (v_languages is null or r.language = any (v_languages))
-     and (v_products is null or r.product = any (v_products))
-     and (v_versions is null or r.version = any (v_versions))
-     and (v_tags is null or r.tags @> v_tags)
-     and (v_from is null or r.dated >= v_from)
-     and (v_to is null or r.dated <= v_to);
+  -- OFFSET 0 keeps the filters behind the access rules: what a scan touches can be counted by any role, and a plan
+  -- that begins with a filter touches hidden rows that pass it.
+  select array_agg(p.revision_id order by p.revision_id) into v_revisions
+    from (select r.revision_id, s.source, r.language, r.product, r.version, r.tags, r.dated
+            from pgrag_data.document d
+            join pgrag_data.revision r
+              on r.tenant_id = d.tenant_id
+             and r.revision_id = case when p_as_of is null then d.active_revision_id
+                                      else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
+            join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+           where d.tenant_id = p_tenant_id
+             and d.acl_id = any (v_acls)
+             and d.deleted_at is null
+             and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
+          offset 0) p
+   where (v_sources is null or p.source = any (v_sources))
+     and (v_languages is null or p.language = any (v_languages))
+     and (v_products is null or p.product = any (v_products))
+     and (v_versions is null or p.version = any (v_versions))
+     and (v_tags is null or p.tags @> v_tags)
+     and (v_from is null or p.dated >= v_from)
+     and (v_to is null or p.dated <= v_to);
   return coalesce(v_revisions, '{}');
 end
 $$;
@@ -1326,9 +1336,10 @@ $$;
 -- sql/functions/private/dense_lane.sql
 
 -- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
--- that is computed once a row, and that the planner can never answer from an approximate index; WITH TIES leaves
--- ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN, and it is
--- no candidate.
+-- that is computed once a row, never on a row outside the scope (a staged vector of another dimension would make
+-- every search of its tenant fail), and that the planner can never answer from an approximate index. WITH TIES
+-- leaves ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN,
+-- and it is no candidate.
 create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
                                          p_embedding public.vector, p_limit integer)
 returns table (revision_id bigint, chunk_no integer, cosine double precision)
@@ -1397,52 +1408,57 @@ begin
     from pgrag_data.revision r
    where r.tenant_id = p_principal.tenant_id and r.revision_id = any (v_revisions);
 
+  -- Chunk ids and vectors are looked up row by row (a scalar sub-select cannot become a join): a plan that read the
+  -- tables instead would touch, and so let be counted, rows outside the scope.
   with lexical as materialized (
     select l.revision_id, l.chunk_no, l.score, l.relevance
       from pgrag_private.lexical_lane(p_principal.tenant_id, v_revisions, p_question) l
      where p_mode <> 'dense'
-  ), lexical_best as (
-    select l.revision_id, l.chunk_no, l.score from lexical l
-     order by l.score desc fetch first p_candidates rows with ties
   ), lexical_lane as (
-    select l.revision_id, l.chunk_no, row_number() over (order by l.score desc, c.chunk_id) as place
-      from lexical_best l
-      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no
-  ), dense_best as materialized (
-    select d.revision_id, d.chunk_no, d.cosine
-      from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
-     where p_mode <> 'lexical'
-  ), dense_lane as (
-    select d.revision_id, d.chunk_no, row_number() over (order by d.cosine desc, c.chunk_id) as place
-      from dense_best d
-      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no
+    select l.revision_id, l.chunk_no, l.chunk_id, row_number() over (order by l.score desc, l.chunk_id) as place
+      from (select l.revision_id, l.chunk_no, l.score,
+                   (select c.chunk_id from pgrag_data.chunk c
+                     where c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
+              from lexical l
+             order by l.score desc fetch first p_candidates rows with ties) l
+  ), dense_lane as materialized (
+    select d.revision_id, d.chunk_no, d.chunk_id, row_number() over (order by d.cosine desc, d.chunk_id) as place
+      from (select d.revision_id, d.chunk_no, d.cosine,
+                   (select c.chunk_id from pgrag_data.chunk c
+                     where c.tenant_id = p_principal.tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no) as chunk_id
+              from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
+             where p_mode <> 'lexical') d
   ), candidate as (
-    select revision_id, chunk_no from lexical_lane where place <= p_candidates
+    select revision_id, chunk_no, chunk_id from lexical_lane where place <= p_candidates
     union
-    select revision_id, chunk_no from dense_lane where place <= p_candidates
-  ), scored as (
+    select revision_id, chunk_no, chunk_id from dense_lane where place <= p_candidates
+  ), scored as materialized (
     -- A chunk found by one lane is scored by both: what the other lane would have said of it is known exactly.
-    select c.revision_id, c.chunk_no,
+    select c.revision_id, c.chunk_no, c.chunk_id,
            case when ll.place <= p_candidates then ll.place end as lexical_rank, l.score as lexical_score,
            case when dl.place <= p_candidates then dl.place end as dense_rank,
-           case when p_mode <> 'lexical' then nullif(1 - (v.embedding operator(public.<=>) p_embedding), 'NaN') end as dense_score,
+           case when p_mode <> 'lexical' then
+             (select nullif(1 - (v.embedding operator(public.<=>) p_embedding), 'NaN')
+                from pgrag_data.chunk_vec v
+               where v.tenant_id = p_principal.tenant_id and v.space_id = v_space.space_id
+                 and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
+           end as dense_score,
            coalesce(l.relevance, 0) as lexical_relevance
       from candidate c
       left join lexical l using (revision_id, chunk_no)
       left join lexical_lane ll using (revision_id, chunk_no)
       left join dense_lane dl using (revision_id, chunk_no)
-      left join pgrag_data.chunk_vec v
-        on v.tenant_id = p_principal.tenant_id and v.space_id = v_space.space_id
-       and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
   ), fused as (
     select s.*,
            v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
            coalesce(1.0::float8 / (rrf_constant + s.lexical_rank), 0) + coalesce(1.0::float8 / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
+  ), ordered as (
+    select f.*, case when p_mode = 'dense' then f.dense_score when p_fusion = 'rrf' then f.rrf else f.relevance end as fused_score
+      from fused f
   ), ranked as (
-    select f.*, row_number() over (order by f.fused_score desc, c.chunk_id) as rank, count(*) over () as matches
-      from (select fused.*, case when p_mode = 'dense' then fused.dense_score when p_fusion = 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
-      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = f.revision_id and c.chunk_no = f.chunk_no
+    select o.*, row_number() over (order by o.fused_score desc, o.chunk_id) as rank, count(*) over () as matches
+      from ordered o
   )
   select max(x.matches), max(x.relevance),
          jsonb_agg(
@@ -2345,12 +2361,17 @@ begin
     p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
 
-  -- A new document lets nobody in until pgrag.set_access says who.
-  insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
-  values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
-  on conflict on constraint document_document_key do nothing;
+  -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does
+  -- nothing, waits for whoever is just activating the document.
   select d.document_id into v_document_id from pgrag_data.document d
    where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+  if not found then
+    insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
+    values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
+    on conflict on constraint document_document_key do nothing;
+    select d.document_id into v_document_id from pgrag_data.document d
+     where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+  end if;
 
   insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
                                    effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
@@ -2526,13 +2547,15 @@ begin
   select s.body into v_body from pgrag_data.revision_source s
    where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id;
 
-  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens, coalesce(sum(l.length), 0) as lexemes,
+  -- Two scans and no join: right after a bulk load the planner knows nothing of the new rows, and would loop.
+  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens,
+         (select coalesce(sum(l.length), 0) from pgrag_data.chunk_lex l
+           where l.tenant_id = v_revision.tenant_id and l.revision_id = v_revision.revision_id) as lexemes,
          coalesce(array_agg(distinct c.language::text), '{}') as languages,
          coalesce(max(c.chunk_no), 0) as last_no,
          count(*) filter (where length(c.text) <> c.span_end - c.span_start) as wrong_length
     into v_totals
     from pgrag_data.chunk c
-    join pgrag_data.chunk_lex l using (tenant_id, revision_id, chunk_no)
    where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
 
   if pgrag_private.is_blank(v_body) or v_totals.chunks = 0 then
@@ -2696,10 +2719,11 @@ begin
     v_revision := pgrag_private.find_revision(v_document, p_revision);
   end if;
   -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
-  perform from pgrag_data.document d
-    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
   select d.* into v_document from pgrag_data.document d
-   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_revision.revision_id = v_document.active_revision_id and v_document.deleted_at is null then
+    return v_revision.revision; -- already so: a caller that lost the first answer may ask again
+  end if;
   -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
   select r.* into v_revision
     from pgrag_data.revision r
@@ -2949,7 +2973,7 @@ begin
   if jsonb_typeof(p_packet) is distinct from 'object' or jsonb_typeof(p_packet -> 'excerpts') is distinct from 'array'
      or jsonb_path_exists(p_packet, 'strict $.excerpts[*] ? (@.type() != "object")')
      or sha256(convert_to(coalesce(p_packet ->> 'seal', ''), 'UTF8'))
-        <> sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
+        is distinct from sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
      or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
                  where excerpt ? 'text'
                    and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex') is distinct from excerpt ->> 'text_sha256') then
@@ -3031,13 +3055,17 @@ create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null,
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_scope     bigint[] := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null);
   v_excerpt   jsonb;
 begin
   if p_chunk_id ~ '^[0-9a-f]{64}$' then
-    select pgrag_private.describe_chunk(c.tenant_id, c.revision_id, c.chunk_no) into v_excerpt
-      from pgrag_data.chunk c
-     where c.tenant_id = v_principal.tenant_id and c.chunk_id = decode(p_chunk_id, 'hex')
-       and c.revision_id = any (pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null));
+    with visible as materialized (
+      select c.revision_id, c.chunk_no, c.chunk_id
+        from unnest(v_scope) as v (revision_id)
+        join pgrag_data.chunk c on c.tenant_id = v_principal.tenant_id and c.revision_id = v.revision_id
+    )
+    select pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) into v_excerpt
+      from visible v where v.chunk_id = decode(p_chunk_id, 'hex');
   end if;
   if v_excerpt is null then
     perform pgrag_private.not_found('excerpt');
@@ -3051,17 +3079,24 @@ revoke all on function pgrag.excerpt from public;
 
 -- sql/functions/can_read.sql
 
--- For use before an action on what was retrieved: whether the reader may see the document now.
+-- For use before an action on what was retrieved: whether the reader may see the document now. The name is looked
+-- for among the documents of the scope, not in the table: what an index lookup touches, any role can count
+-- (pg_stat_xact_all_tables, pg_locks, EXPLAIN's buffers, the clock), and so tell "hidden" from "not there".
 create function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_scope     bigint[] := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null);
 begin
   return exists (
-    select from pgrag_data.document d
-      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-     where d.tenant_id = v_principal.tenant_id and s.source = p_source and d.document = p_document
-       and d.active_revision_id = any (pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null)));
+    with visible as materialized (
+      select s.source, d.document
+        from unnest(v_scope) as v (revision_id)
+        join pgrag_data.revision r on r.tenant_id = v_principal.tenant_id and r.revision_id = v.revision_id
+        join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+        join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    )
+    select from visible where source = p_source and document = p_document);
 end
 $$;
 
@@ -3160,7 +3195,8 @@ create view pgrag.documents with (security_barrier) as
          s.trust, r.chunk_count as chunks, r.created_at as ingested_at
     from pgrag_data.document d
     join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id;
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+  offset 0;
 
 comment on view pgrag.documents is 'The documents that the authenticated reader may see, each in its active revision.';
 
@@ -3172,7 +3208,8 @@ create view pgrag.chunks with (security_barrier) as
     from pgrag_data.document d
     join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
     join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
-    join pgrag_data.chunk c on c.tenant_id = r.tenant_id and c.revision_id = r.revision_id;
+    join pgrag_data.chunk c on c.tenant_id = r.tenant_id and c.revision_id = r.revision_id
+  offset 0;
 
 comment on view pgrag.chunks is 'The passages of the documents that the authenticated reader may see.';
 

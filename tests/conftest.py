@@ -57,10 +57,9 @@ def install(dsn: str, script: str | None = None) -> None:
 
 def create_installer(superuser: psycopg.Connection, name: str = "pgrag_test_installer") -> None:
     """The least role that can install: CREATEROLE, and owner of the database that it is given."""
-    if not superuser.execute("select 1 from pg_roles where rolname = %s", (name,)).fetchone():
-        superuser.execute(
-            sql.SQL("create role {} login createrole password {}").format(sql.Identifier(name), PASSWORD)
-        )
+    known = superuser.execute("select 1 from pg_roles where rolname = %s", (name,)).fetchone()
+    verb = sql.SQL("alter role" if known else "create role")
+    superuser.execute(sql.SQL("{} {} login createrole password {}").format(verb, sql.Identifier(name), PASSWORD))
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,17 @@ create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null,
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_scope     bigint[] := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null);
   v_excerpt   jsonb;
 begin
   if p_chunk_id ~ '^[0-9a-f]{64}$' then
-    select pgrag_private.describe_chunk(c.tenant_id, c.revision_id, c.chunk_no) into v_excerpt
-      from pgrag_data.chunk c
-     where c.tenant_id = v_principal.tenant_id and c.chunk_id = decode(p_chunk_id, 'hex')
-       and c.revision_id = any (pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null));
+    with visible as materialized (
+      select c.revision_id, c.chunk_no, c.chunk_id
+        from unnest(v_scope) as v (revision_id)
+        join pgrag_data.chunk c on c.tenant_id = v_principal.tenant_id and c.revision_id = v.revision_id
+    )
+    select pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) into v_excerpt
+      from visible v where v.chunk_id = decode(p_chunk_id, 'hex');
   end if;
   if v_excerpt is null then
     perform pgrag_private.not_found('excerpt');

@@ -17,10 +17,11 @@ begin
     v_revision := pgrag_private.find_revision(v_document, p_revision);
   end if;
   -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
-  perform from pgrag_data.document d
-    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
   select d.* into v_document from pgrag_data.document d
-   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_revision.revision_id = v_document.active_revision_id and v_document.deleted_at is null then
+    return v_revision.revision; -- already so: a caller that lost the first answer may ask again
+  end if;
   -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
   select r.* into v_revision
     from pgrag_data.revision r

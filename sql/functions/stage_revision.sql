@@ -60,12 +60,17 @@ begin
     p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
 
-  -- A new document lets nobody in until pgrag.set_access says who.
-  insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
-  values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
-  on conflict on constraint document_document_key do nothing;
+  -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does
+  -- nothing, waits for whoever is just activating the document.
   select d.document_id into v_document_id from pgrag_data.document d
    where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+  if not found then
+    insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
+    values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
+    on conflict on constraint document_document_key do nothing;
+    select d.document_id into v_document_id from pgrag_data.document d
+     where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+  end if;
 
   insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
                                    effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)

@@ -22,7 +22,7 @@ begin
   if jsonb_typeof(p_packet) is distinct from 'object' or jsonb_typeof(p_packet -> 'excerpts') is distinct from 'array'
      or jsonb_path_exists(p_packet, 'strict $.excerpts[*] ? (@.type() != "object")')
      or sha256(convert_to(coalesce(p_packet ->> 'seal', ''), 'UTF8'))
-        <> sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
+        is distinct from sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
      or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
                  where excerpt ? 'text'
                    and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex') is distinct from excerpt ->> 'text_sha256') then

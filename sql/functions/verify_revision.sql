@@ -29,13 +29,15 @@ begin
   select s.body into v_body from pgrag_data.revision_source s
    where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id;
 
-  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens, coalesce(sum(l.length), 0) as lexemes,
+  -- Two scans and no join: right after a bulk load the planner knows nothing of the new rows, and would loop.
+  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens,
+         (select coalesce(sum(l.length), 0) from pgrag_data.chunk_lex l
+           where l.tenant_id = v_revision.tenant_id and l.revision_id = v_revision.revision_id) as lexemes,
          coalesce(array_agg(distinct c.language::text), '{}') as languages,
          coalesce(max(c.chunk_no), 0) as last_no,
          count(*) filter (where length(c.text) <> c.span_end - c.span_start) as wrong_length
     into v_totals
     from pgrag_data.chunk c
-    join pgrag_data.chunk_lex l using (tenant_id, revision_id, chunk_no)
    where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
 
   if pgrag_private.is_blank(v_body) or v_totals.chunks = 0 then

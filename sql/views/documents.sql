@@ -5,6 +5,7 @@ create view pgrag.documents with (security_barrier) as
          s.trust, r.chunk_count as chunks, r.created_at as ingested_at
     from pgrag_data.document d
     join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id;
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+  offset 0;
 
 comment on view pgrag.documents is 'The documents that the authenticated reader may see, each in its active revision.';

@@ -349,10 +349,6 @@ def test_without_internal_keys_nobody_is_authenticated(
         database.search(reader, "refund")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="fault: internal_mac returns null where the key is missing, and validate_reply compares with null",
-)
 @pytest.mark.contract("G5")
 def test_without_internal_keys_no_packet_is_accepted(
     without_internal_keys: tuple[Database, dict[str, Any]],

@@ -105,9 +105,6 @@ def test_what_is_installed_from_it_finds_them(wheel: Path, tmp_path: Path) -> No
     assert said.decode() == migrations.script()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="fault: hatchling leaves dist/ out of the sdist; pyproject.toml must force-include it"
-)
 @pytest.mark.contract("L1")
 def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, tmp_path: Path) -> None:
     pytest.importorskip("hatchling")

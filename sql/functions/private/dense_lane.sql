@@ -1,7 +1,8 @@
 -- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
--- that is computed once a row, and that the planner can never answer from an approximate index; WITH TIES leaves
--- ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN, and it is
--- no candidate.
+-- that is computed once a row, never on a row outside the scope (a staged vector of another dimension would make
+-- every search of its tenant fail), and that the planner can never answer from an approximate index. WITH TIES
+-- leaves ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN,
+-- and it is no candidate.
 create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
                                          p_embedding public.vector, p_limit integer)
 returns table (revision_id bigint, chunk_no integer, cosine double precision)

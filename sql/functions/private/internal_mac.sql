@@ -10,6 +10,10 @@ declare
 begin
   select k.inner_pad, k.outer_pad into v_inner, v_outer
     from pgrag_private.internal_key k where k.purpose = p_purpose;
+  if not found then
+    raise exception using errcode = 'RG212', message = 'this database has no internal keys',
+      hint = 'It was restored without them: make new ones, as docs/operations.md says.';
+  end if;
   v_mac := sha256(v_outer || sha256(v_inner || convert_to(p_message, 'UTF8')));
   return encode(v_mac, 'hex');
 end

@@ -45,52 +45,57 @@ begin
     from pgrag_data.revision r
    where r.tenant_id = p_principal.tenant_id and r.revision_id = any (v_revisions);
 
+  -- Chunk ids and vectors are looked up row by row (a scalar sub-select cannot become a join): a plan that read the
+  -- tables instead would touch, and so let be counted, rows outside the scope.
   with lexical as materialized (
     select l.revision_id, l.chunk_no, l.score, l.relevance
       from pgrag_private.lexical_lane(p_principal.tenant_id, v_revisions, p_question) l
      where p_mode <> 'dense'
-  ), lexical_best as (
-    select l.revision_id, l.chunk_no, l.score from lexical l
-     order by l.score desc fetch first p_candidates rows with ties
   ), lexical_lane as (
-    select l.revision_id, l.chunk_no, row_number() over (order by l.score desc, c.chunk_id) as place
-      from lexical_best l
-      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no
-  ), dense_best as materialized (
-    select d.revision_id, d.chunk_no, d.cosine
-      from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
-     where p_mode <> 'lexical'
-  ), dense_lane as (
-    select d.revision_id, d.chunk_no, row_number() over (order by d.cosine desc, c.chunk_id) as place
-      from dense_best d
-      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no
+    select l.revision_id, l.chunk_no, l.chunk_id, row_number() over (order by l.score desc, l.chunk_id) as place
+      from (select l.revision_id, l.chunk_no, l.score,
+                   (select c.chunk_id from pgrag_data.chunk c
+                     where c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
+              from lexical l
+             order by l.score desc fetch first p_candidates rows with ties) l
+  ), dense_lane as materialized (
+    select d.revision_id, d.chunk_no, d.chunk_id, row_number() over (order by d.cosine desc, d.chunk_id) as place
+      from (select d.revision_id, d.chunk_no, d.cosine,
+                   (select c.chunk_id from pgrag_data.chunk c
+                     where c.tenant_id = p_principal.tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no) as chunk_id
+              from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
+             where p_mode <> 'lexical') d
   ), candidate as (
-    select revision_id, chunk_no from lexical_lane where place <= p_candidates
+    select revision_id, chunk_no, chunk_id from lexical_lane where place <= p_candidates
     union
-    select revision_id, chunk_no from dense_lane where place <= p_candidates
-  ), scored as (
+    select revision_id, chunk_no, chunk_id from dense_lane where place <= p_candidates
+  ), scored as materialized (
     -- A chunk found by one lane is scored by both: what the other lane would have said of it is known exactly.
-    select c.revision_id, c.chunk_no,
+    select c.revision_id, c.chunk_no, c.chunk_id,
            case when ll.place <= p_candidates then ll.place end as lexical_rank, l.score as lexical_score,
            case when dl.place <= p_candidates then dl.place end as dense_rank,
-           case when p_mode <> 'lexical' then nullif(1 - (v.embedding operator(public.<=>) p_embedding), 'NaN') end as dense_score,
+           case when p_mode <> 'lexical' then
+             (select nullif(1 - (v.embedding operator(public.<=>) p_embedding), 'NaN')
+                from pgrag_data.chunk_vec v
+               where v.tenant_id = p_principal.tenant_id and v.space_id = v_space.space_id
+                 and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
+           end as dense_score,
            coalesce(l.relevance, 0) as lexical_relevance
       from candidate c
       left join lexical l using (revision_id, chunk_no)
       left join lexical_lane ll using (revision_id, chunk_no)
       left join dense_lane dl using (revision_id, chunk_no)
-      left join pgrag_data.chunk_vec v
-        on v.tenant_id = p_principal.tenant_id and v.space_id = v_space.space_id
-       and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
   ), fused as (
     select s.*,
            v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
            coalesce(1.0::float8 / (rrf_constant + s.lexical_rank), 0) + coalesce(1.0::float8 / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
+  ), ordered as (
+    select f.*, case when p_mode = 'dense' then f.dense_score when p_fusion = 'rrf' then f.rrf else f.relevance end as fused_score
+      from fused f
   ), ranked as (
-    select f.*, row_number() over (order by f.fused_score desc, c.chunk_id) as rank, count(*) over () as matches
-      from (select fused.*, case when p_mode = 'dense' then fused.dense_score when p_fusion = 'rrf' then fused.rrf else fused.relevance end as fused_score from fused) f
-      join pgrag_data.chunk c on c.tenant_id = p_principal.tenant_id and c.revision_id = f.revision_id and c.chunk_no = f.chunk_no
+    select o.*, row_number() over (order by o.fused_score desc, o.chunk_id) as rank, count(*) over () as matches
+      from ordered o
   )
   select max(x.matches), max(x.relevance),
          jsonb_agg(

@@ -16,24 +16,28 @@ declare
   v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
   v_revisions bigint[];
 begin
-  select array_agg(r.revision_id order by r.revision_id) into v_revisions
-    from pgrag_data.document d
-    join pgrag_data.revision r
-      on r.tenant_id = d.tenant_id
-     and r.revision_id = case when p_as_of is null then d.active_revision_id
-                              else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
-    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-   where d.tenant_id = p_tenant_id
-     and d.acl_id = any (v_acls)
-     and d.deleted_at is null
-     and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
-     and (v_sources is null or s.source = any (v_sources))
-     and (v_languages is null or r.language = any (v_languages))
-     and (v_products is null or r.product = any (v_products))
-     and (v_versions is null or r.version = any (v_versions))
-     and (v_tags is null or r.tags @> v_tags)
-     and (v_from is null or r.dated >= v_from)
-     and (v_to is null or r.dated <= v_to);
+  -- OFFSET 0 keeps the filters behind the access rules: what a scan touches can be counted by any role, and a plan
+  -- that begins with a filter touches hidden rows that pass it.
+  select array_agg(p.revision_id order by p.revision_id) into v_revisions
+    from (select r.revision_id, s.source, r.language, r.product, r.version, r.tags, r.dated
+            from pgrag_data.document d
+            join pgrag_data.revision r
+              on r.tenant_id = d.tenant_id
+             and r.revision_id = case when p_as_of is null then d.active_revision_id
+                                      else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
+            join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+           where d.tenant_id = p_tenant_id
+             and d.acl_id = any (v_acls)
+             and d.deleted_at is null
+             and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
+          offset 0) p
+   where (v_sources is null or p.source = any (v_sources))
+     and (v_languages is null or p.language = any (v_languages))
+     and (v_products is null or p.product = any (v_products))
+     and (v_versions is null or p.version = any (v_versions))
+     and (v_tags is null or p.tags @> v_tags)
+     and (v_from is null or p.dated >= v_from)
+     and (v_to is null or p.dated <= v_to);
   return coalesce(v_revisions, '{}');
 end
 $$;
