@@ -36,6 +36,7 @@ class World:
     dsn: Callable[[str], str]
     token: Callable[[str, str], str]  # kind, who ("alice@halvorsen", or "handbook@halvorsen" for a writer)
     bindir: Path
+    owner_dsn: str  # of a database with vector and without pgrag, as its owner: $PGRAG_OWNER_DSN
 
 
 def run_block(language: str, words: dict[str, str], code: str, world: World) -> str:
@@ -48,6 +49,7 @@ def run_block(language: str, words: dict[str, str], code: str, world: World) -> 
         "COLUMNS": "120",
         "NO_COLOR": "1",
         "TERM": "dumb",
+        "PGRAG_OWNER_DSN": world.owner_dsn,
     }
     environment["PATH"] = f"{Path(sys.executable).parent}:{world.bindir}:{environment['PATH']}"
     if who := words.get("browser", words.get(role)):

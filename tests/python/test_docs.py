@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support import Database
@@ -15,7 +17,7 @@ pytest.importorskip("wordllama")
 
 
 @pytest.fixture(scope="module")
-def world(module_database: Database) -> run_docs.World:
+def world(module_database: Database, server_dsn: str) -> Iterator[run_docs.World]:
     """The sample corpus, as the pages' examples find it."""
     from pgrag import _sql, connect, embedded
     from pgrag.embedders import load_embedder
@@ -52,12 +54,21 @@ def world(module_database: Database) -> run_docs.World:
             return database.token(tenant, "docs", "writer", source=subject)
         return database.token(tenant, subject, kind)
 
-    bindir = os.environ.get("PGRAG_TEST_BINDIR")
-    return run_docs.World(
+    empty = Database(server_dsn, "pgrag_test_docs")
+    with psycopg.connect(server_dsn, autocommit=True) as superuser:
+        superuser.execute("drop database if exists pgrag_test_docs with (force)")
+        superuser.execute("create database pgrag_test_docs owner pgrag_test_installer")
+    with empty.superuser() as superuser:
+        superuser.execute("create extension vector")
+    options = "-c pgrag.allow_old_pgvector=on" if os.environ.get("PGRAG_TEST_ALLOW_OLD_PGVECTOR") else ""
+    yield run_docs.World(
+        owner_dsn=empty.dsn("pgrag_test_installer", options=options),
         dsn=lambda role: database.dsn(None if role == "superuser" else f"app_{role}"),
         token=token,
-        bindir=Path(bindir) if bindir else embedded.find_bindir(),
+        bindir=embedded.find_bindir(),  # whatever the server: not every tree has a psql that works
     )
+    with psycopg.connect(server_dsn, autocommit=True) as superuser:
+        superuser.execute("drop database pgrag_test_docs with (force)")
 
 
 @pytest.mark.parametrize("page", run_docs.PAGES, ids=lambda page: page.name)
@@ -82,7 +93,7 @@ def test_a_stale_output_is_seen(world: run_docs.World, tmp_path: Path) -> None:
 
 def test_commands_that_the_gate_runs_are_in_it() -> None:
     gate = (run_docs.ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for page in run_docs.PAGES:
+    for page in [*run_docs.PAGES, run_docs.ROOT / "CONTRIBUTING.md"]:
         for block in re.findall(
             r"^```console ci\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         ):
