@@ -1451,7 +1451,7 @@ begin
   ), fused as (
     select s.*,
            v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
-           coalesce(1.0::float8 / (rrf_constant + s.lexical_rank), 0) + coalesce(1.0::float8 / (rrf_constant + s.dense_rank), 0) as rrf
+           coalesce(v_weight / (rrf_constant + s.lexical_rank), 0) + coalesce((1 - v_weight) / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
   ), ordered as (
     select f.*, case when p_mode = 'dense' then f.dense_score when p_fusion = 'rrf' then f.rrf else f.relevance end as fused_score
@@ -1782,7 +1782,11 @@ begin
     'corpus_state', pgrag_private.corpus_state(p_principal, p_as_of),
     'policy', p_found -> 'policy',
     'limits', jsonb_build_object('budget', p_budget, 'unit', p_budget_unit, 'reserve', p_reserve,
-                                 'question', v_question, 'evidence', p_budget - p_reserve - v_question - v_left, 'left', v_left),
+                                 'question', v_question, 'evidence', p_budget - p_reserve - v_question - v_left, 'left', v_left)
+      -- Whose tokens were counted: documents may have been cut with different tokenizers.
+      || case p_budget_unit when 'tokens' then jsonb_build_object('tokenizers', (
+           select coalesce(jsonb_agg(distinct excerpt -> 'tokenizer'), '[]') from jsonb_array_elements(v_excerpts) as e (excerpt)))
+         else '{}' end,
     'issued_at', to_char(statement_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
   return v_packet || jsonb_build_object('seal', pgrag_private.seal(p_principal, v_packet));
 end

@@ -487,3 +487,23 @@ def test_a_key_speaks_for_its_issuer_and_audience_only(database: Database) -> No
         for changes in ({}, {"iss": "partner"}, {"aud": "partners"}):
             token = database.token("a", "alice", secret=other, kid="partner", **changes)
             assert error_of(reader, call, (token,)).sqlstate == "RG206"
+
+
+@pytest.mark.contract("A2")
+@pytest.mark.parametrize("part", ["backend", "transaction"])
+def test_a_setting_is_of_one_backend_and_one_transaction(world: Database, part: str) -> None:
+    """Each half of the mark by itself, in a setting whose MAC is right: two backends can begin in one microsecond."""
+    with world.reader("a", "alice") as reader, world.superuser() as superuser:
+        own = reader.execute("select current_setting('pgrag.principal')").fetchone()[0].split("|")
+        pid, begun = own[8].split(":")
+        assert int(pid) == reader.info.backend_pid
+        for mark, code in ((f"{pid}:{begun}", None), (f"{int(pid) + 1}:{begun}" if part == "backend" else f"{pid}:{int(begun) - 1}", "RG208")):
+            signed = "|".join([*own[:8], mark])
+            (mac,) = superuser.execute("select pgrag_private.internal_mac('session', %s)", (signed,)).fetchone()
+            reader.execute("select set_config('pgrag.principal', %s, true)", (f"{signed}|{mac}",))
+            if code is None:  # control: a MAC made in this way is accepted
+                assert reader.execute("select subject from pgrag.whoami()").fetchone() == ("alice",)
+                continue
+            with pytest.raises(psycopg.Error) as caught, reader.transaction():
+                reader.execute("select subject from pgrag.whoami()")
+            assert caught.value.sqlstate == code

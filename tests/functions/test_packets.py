@@ -59,7 +59,8 @@ def test_budgets(shelf: World, unit: str) -> None:
         packet = shelf.packet(question, threshold=0, budget=budget, budget_unit=unit, reserve=reserve)
         assert [excerpt["text"] for excerpt in packet["excerpts"]] == kept
         assert [{key: entry[key] for key in ("rank", "size", "reason")} for entry in packet["omitted"]] == dropped
-        assert packet["limits"] == {"budget": budget, "unit": unit, "reserve": reserve, "question": share, "evidence": budget - reserve - share - left, "left": left}
+        assert packet["limits"] == {"budget": budget, "unit": unit, "reserve": reserve, "question": share, "evidence": budget - reserve - share - left, "left": left} | (
+            {"tokenizers": ["counter-1"] if packet["excerpts"] else []} if unit == "tokens" else {})
         assert [excerpt["id"] for excerpt in packet["excerpts"]] == [f"e{n + 1}" for n in range(len(kept))]
         assert (packet["status"], packet["reason"]) == (("evidence", None) if kept else ("abstain", "over_budget"))
         with shelf.reader() as reader, refused(reader, "RG502" if dropped else None):  # strict: all, or none and an error
@@ -518,3 +519,21 @@ def test_excerpt_and_can_read(shop: World) -> None:
         assert one(nobody, "can_read", "handbook", "refund.md", token=token) is True
         with refused(nobody, "RG201"):
             call(nobody, "can_read", "handbook", "refund.md")
+
+
+@pytest.mark.contract("G5", "A6")
+def test_a_packet_does_not_pass_to_a_successor_of_the_same_name(database: Database) -> None:
+    database.put_tenant("a")
+    database.put_principals("a", users=["alice"])
+    with database.writer("a", "handbook") as writer:
+        database.put_document(writer, "refund.md", "Refunds are paid within thirty days.")
+    with database.reader("a", "alice") as reader:
+        packet = database.packet(reader, "refunds paid")
+        assert database.validate(reader, packet, CITE)["valid"]  # control
+    with database.admin("a") as admin:
+        admin.execute("select pgrag.drop_principal('alice')")
+        admin.execute("select pgrag.put_principal('alice', 'user')")
+    with database.reader("a", "alice") as reader:
+        assert database.packet(reader, "refunds paid")["excerpts"]  # she may read the same
+        with refused(reader, "RG501"):
+            database.validate(reader, packet, CITE)

@@ -101,6 +101,12 @@ def test_commands_that_the_gate_runs_are_in_it() -> None:
                 assert command.removeprefix("$ ").split("#")[0].strip() in gate, (page.name, command)
 
 
+def test_the_gate_cannot_pass_by_not_looking() -> None:
+    """Missing collections fail, and do not skip, where CI is set: so the gate sets it."""
+    gate = (run_docs.ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.search(r"^export CI=1\b", gate, re.MULTILINE)
+
+
 def test_local_links_lead_somewhere() -> None:
     for page in [*run_docs.PAGES, run_docs.ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):

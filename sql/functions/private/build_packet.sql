@@ -78,7 +78,11 @@ begin
     'corpus_state', pgrag_private.corpus_state(p_principal, p_as_of),
     'policy', p_found -> 'policy',
     'limits', jsonb_build_object('budget', p_budget, 'unit', p_budget_unit, 'reserve', p_reserve,
-                                 'question', v_question, 'evidence', p_budget - p_reserve - v_question - v_left, 'left', v_left),
+                                 'question', v_question, 'evidence', p_budget - p_reserve - v_question - v_left, 'left', v_left)
+      -- Whose tokens were counted: documents may have been cut with different tokenizers.
+      || case p_budget_unit when 'tokens' then jsonb_build_object('tokenizers', (
+           select coalesce(jsonb_agg(distinct excerpt -> 'tokenizer'), '[]') from jsonb_array_elements(v_excerpts) as e (excerpt)))
+         else '{}' end,
     'issued_at', to_char(statement_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
   return v_packet || jsonb_build_object('seal', pgrag_private.seal(p_principal, v_packet));
 end

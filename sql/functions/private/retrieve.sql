@@ -88,7 +88,7 @@ begin
   ), fused as (
     select s.*,
            v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
-           coalesce(1.0::float8 / (rrf_constant + s.lexical_rank), 0) + coalesce(1.0::float8 / (rrf_constant + s.dense_rank), 0) as rrf
+           coalesce(v_weight / (rrf_constant + s.lexical_rank), 0) + coalesce((1 - v_weight) / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
   ), ordered as (
     select f.*, case when p_mode = 'dense' then f.dense_score when p_fusion = 'rrf' then f.rrf else f.relevance end as fused_score
