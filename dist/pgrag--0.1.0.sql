@@ -97,7 +97,8 @@ begin
               and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
     raise exception using errcode = 'RG102',
       message = format('the extension vector is %s, and pgrag needs 0.8.4 or later', v_version),
-      hint = 'Update the pgvector package, then: alter extension vector update; (0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
+      hint = 'Update the pgvector package, then: alter extension vector update; '
+             '(0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
   end if;
 
   -- Only the owner can take TEMP from PUBLIC; PostgreSQL merely warns anyone else.
@@ -255,7 +256,6 @@ create table pgrag_data.membership (
   constraint membership_member_fkey foreign key (tenant_id, member_id) references pgrag_data.principal (tenant_id, principal_id),
   constraint membership_group_fkey foreign key (tenant_id, group_id) references pgrag_data.principal (tenant_id, principal_id)
 );
-create index membership_group on pgrag_data.membership (tenant_id, group_id);
 alter table pgrag_data.membership enable row level security, force row level security;
 comment on table pgrag_data.membership is 'Which users, services and groups belong directly to which group.';
 
@@ -471,7 +471,8 @@ create table pgrag_data.chunk_lex (
   length      integer not null,    -- lexemes with repetitions: the document length of BM25
   lexemes     tsvector not null,
   constraint chunk_lex_pkey primary key (tenant_id, revision_id, chunk_no),
-  constraint chunk_lex_chunk_fkey foreign key (tenant_id, revision_id, chunk_no) references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+  constraint chunk_lex_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
 ) with (toast_tuple_target = 8160); -- kept in the row: fetching it from TOAST doubles the cost of a scan
 alter table pgrag_data.chunk_lex enable row level security, force row level security;
 comment on table pgrag_data.chunk_lex is 'What the lexical lane reads: lexemes and length of each chunk.';
@@ -484,7 +485,8 @@ create table pgrag_data.chunk_vec (
   embedding   public.vector not null,
   constraint chunk_vec_pkey primary key (tenant_id, space_id, revision_id, chunk_no),
   constraint chunk_vec_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
-  constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no) references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+  constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
 );
 -- Never compressed, never out of line: a 1024-d vector in default storage scans 3.4 times slower.
 alter table pgrag_data.chunk_vec alter column embedding set storage plain;
@@ -576,22 +578,6 @@ $$;
 create function pgrag_private.random_secret() returns bytea
 language sql volatile parallel safe
 return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
-
--- sql/97_internal_keys.sql
-
--- The two keys of this database, made here and known nowhere else.
-do $$
-declare
-  v_secret  bytea;
-  v_purpose text;
-begin
-  foreach v_purpose in array array['session', 'seal'] loop
-    v_secret := pgrag_private.random_secret();
-    insert into pgrag_private.internal_key (purpose, inner_pad, outer_pad)
-    values (v_purpose, pgrag_private.hmac_pad(v_secret, 54), pgrag_private.hmac_pad(v_secret, 92)); -- 0x36, 0x5c
-  end loop;
-end
-$$;
 
 -- sql/functions/private/internal_mac.sql
 
@@ -833,12 +819,16 @@ create function pgrag_private.check_name(p_what text, p_name text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if p_name is null or length(p_name) > 200 or not pgrag_private.is_sayable(p_name) then
-    raise exception using errcode = 'RG406', message = format('this is no name for a %s', p_what),
+    raise exception using errcode = 'RG406', message = format('this cannot be the name of the %s', p_what),
       hint = 'Use 1 to 200 characters, without control characters and without white space at either end.';
   end if;
   return p_name;
 end
 $$;
+
+create function pgrag_private.is_language(p_text text) returns boolean
+language sql immutable parallel safe
+return length(p_text) <= 35 and p_text ~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$';
 
 -- A document key is relative to its source: the path of a file on somebody's machine is not an address.
 create function pgrag_private.check_document(p_document text) returns text
@@ -911,6 +901,10 @@ language plpgsql stable parallel restricted as $$
 declare
   v_source pgrag_data.source;
 begin
+  if p_principal.kind = 'admin' and p_source is null then
+    raise exception using errcode = 'RG408', message = 'an administrator must name the source',
+      hint = 'Pass p_source: an administrator''s token is for every source of its tenant.';
+  end if;
   select s.* into v_source
     from pgrag_data.source s
    where s.tenant_id = p_principal.tenant_id
@@ -1013,7 +1007,8 @@ return to_tsvector(pgrag_private.text_config(p_language),
   || coalesce((
        select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
          from (select distinct lower(part) as lexeme, least(n, 16383) as n
-                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g')
+                      with ordinality as matches (found, n)
                 cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
                 where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
      ), ''::tsvector);
@@ -1114,8 +1109,10 @@ end;
 
 -- The revision of a document that is in force at a time: one that stands, whose effective period holds the time; of
 -- several, the one that took effect last, and of those the one put in force last. A revision that was never active
--- is in force at no time.
-create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz) returns bigint
+-- is in force at no time. At most one row: as a set it is planned within its caller's query, where a scalar function
+-- would be planned anew for each document (measured: 50 times the cost).
+create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
+returns table (revision_id bigint)
 language sql stable parallel restricted
 begin atomic
   select r.revision_id
@@ -1151,10 +1148,13 @@ begin
   select array_agg(p.revision_id order by p.revision_id) into v_revisions
     from (select r.revision_id, s.source, r.language, r.product, r.version, r.tags, r.dated
             from pgrag_data.document d
-            join pgrag_data.revision r
-              on r.tenant_id = d.tenant_id
-             and r.revision_id = case when p_as_of is null then d.active_revision_id
-                                      else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
+           cross join lateral (
+             select d.active_revision_id as revision_id where p_as_of is null
+             union all
+             select e.revision_id from pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) e
+              where p_as_of is not null
+           ) f
+            join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = f.revision_id
             join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
            where d.tenant_id = p_tenant_id
              and d.acl_id = any (v_acls)
@@ -1226,7 +1226,7 @@ return (p_filter ->> p_key)::date;
 
 -- sql/functions/private/browse.sql
 
--- What the browsing views show: the session's scope. The policies call it once a statement, as an InitPlan.
+-- What the browsing views show: the session's scope. Each policy calls it once a statement, as an InitPlan.
 -- It runs as the engine for a caller who may read nothing, so its settings are pinned like a public function's.
 create function pgrag_private.browse_revisions() returns bigint[]
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -1414,14 +1414,14 @@ begin
     select l.revision_id, l.chunk_no, l.score, l.relevance
       from pgrag_private.lexical_lane(p_principal.tenant_id, v_revisions, p_question) l
      where p_mode <> 'dense'
-  ), lexical_lane as (
+  ), lexical_ranked as (
     select l.revision_id, l.chunk_no, l.chunk_id, row_number() over (order by l.score desc, l.chunk_id) as place
       from (select l.revision_id, l.chunk_no, l.score,
                    (select c.chunk_id from pgrag_data.chunk c
                      where c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
               from lexical l
              order by l.score desc fetch first p_candidates rows with ties) l
-  ), dense_lane as materialized (
+  ), dense_ranked as materialized (
     select d.revision_id, d.chunk_no, d.chunk_id, row_number() over (order by d.cosine desc, d.chunk_id) as place
       from (select d.revision_id, d.chunk_no, d.cosine,
                    (select c.chunk_id from pgrag_data.chunk c
@@ -1429,9 +1429,9 @@ begin
               from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
              where p_mode <> 'lexical') d
   ), candidate as (
-    select revision_id, chunk_no, chunk_id from lexical_lane where place <= p_candidates
+    select revision_id, chunk_no, chunk_id from lexical_ranked where place <= p_candidates
     union
-    select revision_id, chunk_no, chunk_id from dense_lane where place <= p_candidates
+    select revision_id, chunk_no, chunk_id from dense_ranked where place <= p_candidates
   ), scored as materialized (
     -- A chunk found by one lane is scored by both: what the other lane would have said of it is known exactly.
     select c.revision_id, c.chunk_no, c.chunk_id,
@@ -1446,15 +1446,18 @@ begin
            coalesce(l.relevance, 0) as lexical_relevance
       from candidate c
       left join lexical l using (revision_id, chunk_no)
-      left join lexical_lane ll using (revision_id, chunk_no)
-      left join dense_lane dl using (revision_id, chunk_no)
+      left join lexical_ranked ll using (revision_id, chunk_no)
+      left join dense_ranked dl using (revision_id, chunk_no)
   ), fused as (
     select s.*,
            v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
            coalesce(v_weight / (rrf_constant + s.lexical_rank), 0) + coalesce((1 - v_weight) / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
   ), ordered as (
-    select f.*, case when p_mode = 'dense' then f.dense_score when p_fusion = 'rrf' then f.rrf else f.relevance end as fused_score
+    -- One lane has nothing to fuse: its own score orders (in dense mode also below 0, where relevance ends).
+    select f.*, case when p_mode = 'dense' then f.dense_score
+                     when p_mode = 'hybrid' and p_fusion = 'rrf' then f.rrf
+                     else f.relevance end as fused_score
       from fused f
   ), ranked as (
     select o.*, row_number() over (order by o.fused_score desc, o.chunk_id) as rank, count(*) over () as matches
@@ -1477,7 +1480,7 @@ begin
 
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'
-    when v_hits is null and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
+    when v_hits is null and p_mode <> 'dense' and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
       then 'stop_words_only'
     when v_hits is null then 'nothing_matches'
     when v_top < v_threshold then 'below_threshold'
@@ -1492,7 +1495,7 @@ begin
       'fusion', case when p_mode = 'hybrid' then p_fusion end,
       'rrf_constant', case when p_mode = 'hybrid' and p_fusion = 'rrf' then rrf_constant end,
       'lexical_weight', case when p_mode = 'hybrid' then v_weight end,
-      'dense_weight', case when p_mode = 'hybrid' then 0.3 end,
+      'dense_weight', case when p_mode = 'hybrid' then pgrag_private.score(1 - v_weight) end,
       'bm25', case when p_mode <> 'dense' then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
       'dense_route', case when p_mode <> 'lexical' then 'exact' end,
       'space', v_space.space,
@@ -1512,6 +1515,11 @@ return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end
 create function pgrag_private.score(p_score double precision) returns numeric
 language sql immutable parallel safe
 return trim_scale(round(p_score::numeric, 6));
+
+-- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
+create function pgrag_private.utc(p_time timestamptz) returns text
+language sql stable parallel safe
+return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
 
 -- What is said of a chunk wherever it is shown: where it is from, and its text.
 create function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
@@ -1533,9 +1541,9 @@ begin atomic
     'tokens', c.token_count,
     'tokenizer', r.tokenizer,
     'trust', s.trust,
-    'effective_from', case when isfinite(r.effective_from) then to_char(r.effective_from, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end,
-    'effective_to', case when isfinite(r.effective_to) then to_char(r.effective_to, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end,
-    'ingested_at', to_char(r.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'effective_from', pgrag_private.utc(r.effective_from),
+    'effective_to', pgrag_private.utc(r.effective_to),
+    'ingested_at', pgrag_private.utc(r.created_at),
     'text', c.text)
     from pgrag_data.chunk c
     join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
@@ -1727,12 +1735,12 @@ declare
 begin
   if p_budget is null or p_budget not between 1 and 1000000 then
     raise exception using errcode = 'RG306', message = 'the budget must be a whole number from 1 to 1000000',
-      hint = 'Its unit is p_budget_unit: characters, bytes or tokens.';
+      hint = 'Pass it in the unit that p_budget_unit names: characters, bytes or tokens.';
   elsif p_budget_unit is null or p_budget_unit not in ('characters', 'bytes', 'tokens') then
     raise exception using errcode = 'RG306', message = 'the budget''s unit is not known', hint = 'Units: characters, bytes, tokens.';
   elsif p_reserve is null or p_reserve not between 0 and 1000000 then
     raise exception using errcode = 'RG306', message = 'the reserve must be a whole number from 0 to 1000000',
-      hint = 'It is the room for instructions and the reply, in the budget''s unit.';
+      hint = 'Leave it out for 0; it is the room for instructions and the reply, in the budget''s unit.';
   elsif p_strict is null then
     raise exception using errcode = 'RG306', message = 'strict must be true or false', hint = 'Leave it out for false.';
   end if;
@@ -1777,7 +1785,7 @@ begin
     'omitted', v_omitted,
     'complete', p_found -> 'complete',
     'complete_reason', p_found -> 'complete_reason',
-    'as_of', to_char(p_as_of, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'as_of', pgrag_private.utc(p_as_of),
     'access_state', pgrag_private.access_state(p_principal),
     'corpus_state', pgrag_private.corpus_state(p_principal, p_as_of),
     'policy', p_found -> 'policy',
@@ -1787,7 +1795,7 @@ begin
       || case p_budget_unit when 'tokens' then jsonb_build_object('tokenizers', (
            select coalesce(jsonb_agg(distinct excerpt -> 'tokenizer'), '[]') from jsonb_array_elements(v_excerpts) as e (excerpt)))
          else '{}' end,
-    'issued_at', to_char(statement_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+    'issued_at', pgrag_private.utc(statement_timestamp()));
   return v_packet || jsonb_build_object('seal', pgrag_private.seal(p_principal, v_packet));
 end
 $$;
@@ -1837,14 +1845,17 @@ begin
     elsif v_key = 'threshold' and v_type <> 'number'
        or v_key = 'strict' and v_type <> 'boolean'
        or v_key = 'filter' and v_type <> 'object'
-       or v_key = 'embedding' and (v_type <> 'array' or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key = 'embedding' and (v_type <> 'array'
+            or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
        or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
       raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
         hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
     elsif v_key = 'threshold' and (v_value #>> '{}')::numeric not between 0 and 1 then
-      raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
+      raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1',
+        hint = 'Leave it out for the mode''s default.';
     elsif v_key = 'as_of' and not ((v_value #>> '{}') ~ '^[0-9]{4}-' and pg_input_is_valid(v_value #>> '{}', 'timestamptz')) then
-      raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
+      raise exception using errcode = 'RG303', message = 'as_of must be a point in time',
+        hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
     elsif v_key = 'embedding' and jsonb_array_length(v_value) not between 1 and 4000 then
       raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
         hint = 'Encode the question with the space''s model.';
@@ -1908,7 +1919,7 @@ declare
   v_outer bytea;
 begin
   if p_kid is null or p_kid !~ '^[A-Za-z0-9_-]{1,64}$' then
-    raise exception using errcode = 'RG211', message = 'this is no name for a key',
+    raise exception using errcode = 'RG211', message = 'this cannot be the name of a key',
       hint = 'Use 1 to 64 letters, digits, hyphens or underscores.';
   elsif p_secret is null or octet_length(p_secret) not between 32 and 1024 then
     raise exception using errcode = 'RG211', message = 'the secret must have 32 to 1024 bytes',
@@ -2129,7 +2140,10 @@ declare
   v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
 begin
   return query
-  select s.source::text, s.trust::text, s.processors, s.created_at from pgrag_data.source s where s.tenant_id = v_tenant_id order by s.source;
+  select s.source::text, s.trust::text, s.processors, s.created_at
+    from pgrag_data.source s
+   where s.tenant_id = v_tenant_id
+   order by s.source;
 end
 $$;
 
@@ -2174,7 +2188,7 @@ begin
     on conflict (tenant_id, name) where dropped_at is null do nothing;
   if (pgrag_private.find_principal(v_principal.tenant_id, p_name)).kind <> p_kind then
     raise exception using errcode = 'RG407', message = 'a principal of this name exists with another kind',
-      hint = 'Drop it first; what it could read does not pass to its successor.';
+      hint = 'Take another name, or drop it first: what it could read does not pass to its successor.';
   end if;
 end
 $$;
@@ -2340,7 +2354,7 @@ begin
   if p_body is null or octet_length(p_body) > 16777216 then
     raise exception using errcode = 'RG408', message = 'the body must be text of at most 16 MiB',
       hint = 'Split the document in the source.';
-  elsif p_language is null or length(p_language) > 35 or p_language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' then
+  elsif p_language is null or not pgrag_private.is_language(p_language) then
     raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
   elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
         or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
@@ -2348,12 +2362,13 @@ begin
         or cardinality(p_tags) > 100 or cardinality(p_skips) > 10000
         or exists (select from unnest(p_tags) as t (tag) where length(tag) > 200) then
     raise exception using errcode = 'RG408', message = 'what is said of the revision is null where it must not be, or too much',
-      hint = 'title, tags, parser, chunker, tokenizer and skips are not null; a title has at most 1000 characters, the others 500; 100 tags of 200; 10000 skips.';
+      hint = 'title, tags, parser, chunker, tokenizer and skips are not null; '
+             'a title has at most 1000 characters, the others 500; 100 tags of 200; 10000 skips.';
   elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity')
         or (isfinite(p_effective_from) and p_effective_from not between '0001-01-01' and '9999-12-31T23:59:59.999999Z')
         or (isfinite(p_effective_to) and p_effective_to not between '0001-01-01' and '9999-12-31T23:59:59.999999Z') then
     raise exception using errcode = 'RG408', message = 'the effective period is empty, or not within the years 1 to 9999',
-      hint = 'effective_to is the first moment at which it no longer holds.';
+      hint = 'Pass effective_from before effective_to, which is the first moment at which it no longer holds.';
   end if;
   if p_space is not null then
     v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
@@ -2380,7 +2395,8 @@ begin
   insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
                                    effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
   values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
-          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'), p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
+          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'),
+          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
   on conflict on constraint revision_revision_key do nothing
   returning revision_id into v_revision_id;
   if v_revision_id is not null then
@@ -2441,9 +2457,10 @@ begin
      or exists (select from unnest(p_texts, p_starts, p_ends, p_tokens) as u (t, s, e, n)
                  where coalesce(t, '') = '' or length(t) > 32768 or s is null or s < 0 or e is null or e <= s or n is null or n < 0)
      or exists (select from unnest(p_sections) as u (s) where length(s) > 1000)
-     or exists (select from unnest(p_languages) as u (l) where length(l) > 35 or l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
+     or exists (select from unnest(p_languages) as u (l) where not pgrag_private.is_language(l)) then
     raise exception using errcode = 'RG408', message = 'the batch of chunks is malformed',
-      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
+      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; '
+             'texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
   end if;
   if (p_embeddings is null) <> (v_revision.space_id is null) then
     raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
@@ -2455,9 +2472,10 @@ begin
   end if;
   select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
 
-  -- The lock keeps verification, which freezes the revision, from passing between the check and the rows.
+  -- The lock keeps verification, which freezes the revision, from passing between the check and the rows. It is the one
+  -- that verification takes: were it shared, two writers that each add and then verify would wait for each other.
   perform from pgrag_data.revision r
-    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id and r.state = 'staged' for share;
+    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id and r.state = 'staged' for no key update;
   if found then
     with batch as (
       select p_first + (u.n - 1)::integer as chunk_no, u.text, u.span_start, u.span_end, u.tokens, coalesce(u.section, '') as section,
@@ -2467,19 +2485,23 @@ begin
         from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages)
              with ordinality as u (text, span_start, span_end, tokens, section, page, language, n)
     ), added as (
-      insert into pgrag_data.chunk (tenant_id, revision_id, chunk_no, chunk_id, text, span_start, span_end, section, page, language, token_count)
-      select v_revision.tenant_id, v_revision.revision_id, b.chunk_no, b.chunk_id, b.text, b.span_start, b.span_end, b.section, b.page, b.language, b.tokens
+      insert into pgrag_data.chunk (tenant_id, revision_id, chunk_no, chunk_id, text, span_start, span_end,
+                                    section, page, language, token_count)
+      select v_revision.tenant_id, v_revision.revision_id, b.chunk_no, b.chunk_id, b.text, b.span_start, b.span_end,
+             b.section, b.page, b.language, b.tokens
         from batch b
       on conflict do nothing
       returning chunk_no, language, text, section
     ), lexemes as (
       -- Title and section count as words of the chunk: that is how people ask for it.
       select a.chunk_no, a.language,
-             pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''), a.text)) as lexemes
+             pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''),
+                                                         a.text)) as lexemes
         from added a
     ), lexical as (
       insert into pgrag_data.chunk_lex (tenant_id, revision_id, chunk_no, language, length, lexemes)
-      select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language, pgrag_private.lexeme_count(l.lexemes), l.lexemes
+      select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language,
+             pgrag_private.lexeme_count(l.lexemes), l.lexemes
         from lexemes l
     ), dense as (
       insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
@@ -2503,7 +2525,8 @@ begin
     join pgrag_data.chunk c
       on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
      and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
-     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page and c.language = coalesce(u.language, v_revision.language)
+     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page
+     and c.language = coalesce(u.language, v_revision.language)
     left join pgrag_data.chunk_vec v
       on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
    where u.embedding is null or v.embedding operator(public.=) u.embedding;
@@ -2543,7 +2566,7 @@ declare
   v_faults    text[] := '{}';
 begin
   select r.* into v_revision from pgrag_data.revision r
-   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for update;
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for no key update;
   if v_revision.state = 'verified' then
     return query select v_revision.state::text, v_revision.chunk_count, v_faults;
     return;
@@ -2566,7 +2589,8 @@ begin
     v_faults := v_faults || 'empty extraction: there is no text to find'::text;
   end if;
   if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
-    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected', v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
+    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected',
+                                   v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
   end if;
   if v_totals.wrong_length > 0 then
     v_faults := v_faults || format('span length: %s chunks are not as long as their spans', v_totals.wrong_length);
@@ -2579,8 +2603,8 @@ begin
     select lower(k), upper(k), substr(v_body, lower(k) + 1, upper(k) - lower(k)), null
       from unnest(v_revision.skips) as k
   ), ordered as (
-    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before,
-           lag(p.s, 1, -1) over w as start_before, max(p.chunk_no) over (order by p.s, p.e rows between unbounded preceding and 1 preceding) as no_before
+    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before, lag(p.s, 1, -1) over w as start_before,
+           max(p.chunk_no) over (w rows between unbounded preceding and 1 preceding) as no_before
       from piece p window w as (order by p.s, p.e)
   )
   select count(*) filter (where s > before) as gaps,
@@ -2591,7 +2615,8 @@ begin
     into v_spans
     from ordered;
   if v_spans.gaps > 0 or coalesce(v_spans.ends, 0) <> length(v_body) then
-    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s', v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
+    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s',
+                                   v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
   end if;
   if v_spans.disorder > 0 then
     v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
@@ -2617,7 +2642,8 @@ begin
       v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
     end if;
     if v_vectors.wrong_dimension > 0 then
-      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s', v_vectors.wrong_dimension, v_space.dimension, v_space.space);
+      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s',
+                                     v_vectors.wrong_dimension, v_space.dimension, v_space.space);
     end if;
     if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
       v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
@@ -2725,8 +2751,10 @@ begin
   -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
   select d.* into v_document from pgrag_data.document d
    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
-  if v_revision.revision_id = v_document.active_revision_id and v_document.deleted_at is null then
-    return v_revision.revision; -- already so: a caller that lost the first answer may ask again
+  if v_revision.revision_id = v_document.active_revision_id then
+    -- Already so, unless it is deleted: a caller that lost the first answer may ask again.
+    perform pgrag_private.switch_revision(v_principal, v_document, v_revision, 'rollback', p_expected_active, false);
+    return v_revision.revision;
   end if;
   -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
   select r.* into v_revision
@@ -2923,7 +2951,8 @@ declare
 begin
   return pgrag_private.build_packet(
     v_principal, p_question, p_as_of,
-    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold),
+    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter,
+                           p_candidates, p_threshold),
     p_budget, p_budget_unit, p_reserve, p_strict);
 end
 $$;
@@ -2980,7 +3009,8 @@ begin
         is distinct from sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
      or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
                  where excerpt ? 'text'
-                   and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex') is distinct from excerpt ->> 'text_sha256') then
+                   and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex')
+                       is distinct from excerpt ->> 'text_sha256') then
     raise exception using errcode = 'RG501', message = 'the packet is not one that was issued to this reader, or it was altered',
       hint = 'Pass the packet as pgrag.packet returned it, by the reader that it was made for; texts may be left out.';
   end if;
@@ -2991,15 +3021,18 @@ begin
      or jsonb_typeof(p_reply -> 'answer') is distinct from 'string'
      or jsonb_typeof(p_reply -> 'citations') is distinct from 'array'
      or p_reply - array['answer', 'citations'] <> '{}' or jsonb_array_length(p_reply -> 'citations') > 100 then
-    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
+    v_findings := v_findings || pgrag_private.finding(
+      'shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
   else
     if not pgrag_private.is_blank(p_reply ->> 'answer') and jsonb_array_length(p_reply -> 'citations') = 0 then
       v_findings := v_findings || pgrag_private.finding('citations', null, 'an answer without citations');
     end if;
     for v_citation in select citation from jsonb_array_elements(p_reply -> 'citations') as c (citation) loop
       if jsonb_typeof(v_citation) <> 'object' or jsonb_typeof(v_citation -> 'id') is distinct from 'string'
-         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null') or v_citation - array['id', 'quote'] <> '{}' then
-        v_findings := v_findings || pgrag_private.finding('shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
+         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null')
+         or v_citation - array['id', 'quote'] <> '{}' then
+        v_findings := v_findings || pgrag_private.finding(
+          'shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
         continue;
       end if;
       v_id    := v_citation ->> 'id';
@@ -3054,7 +3087,7 @@ revoke all on function pgrag.validate_reply from public;
 -- sql/functions/excerpt.sql
 
 -- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
--- one effective at p_as_of.
+-- one effective at p_as_of. Looked for among the chunks of the scope, not in the table: see can_read.sql.
 create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3130,13 +3163,31 @@ $$;
 comment on function pgrag.active_space is 'The embedding space that this tenant''s documents and questions are encoded in; no row when it has none.';
 revoke all on function pgrag.active_space from public;
 
+-- sql/97_internal_keys.sql
+
+-- The two keys of this database, made here and known nowhere else.
+do $$
+declare
+  v_secret  bytea;
+  v_purpose text;
+begin
+  foreach v_purpose in array array['session', 'seal'] loop
+    v_secret := pgrag_private.random_secret();
+    insert into pgrag_private.internal_key (purpose, inner_pad, outer_pad)
+    values (v_purpose, pgrag_private.hmac_pad(v_secret, 54), pgrag_private.hmac_pad(v_secret, 92)); -- 0x36, 0x5c
+  end loop;
+end
+$$;
+
 -- sql/98_settings.sql
 
--- Settings that any role may change and that would otherwise reach into the definer functions: each public
--- function gets all of them here, the same for all, at every installation and upgrade. A test compares.
+-- Settings that any role may change and that would otherwise reach into the definer functions: each of these gets
+-- all of them here, the same for all, at every installation and upgrade. A test compares.
 --
---   row_security, plan_cache_mode, jit   a generic plan or a JIT compilation turned 0.4 ms into seconds
+--   row_security                         switched off, every query on a table of pgrag's would be an error
+--   plan_cache_mode, jit                 a generic plan or a JIT compilation turned 0.4 ms into seconds
 --   standard_conforming_strings          otherwise a backslash in a pattern changes its meaning
+--   transform_null_equals, array_nulls   what "= null" and a "null" in an array literal mean
 --   debug_print_…                        plans hold parameters, and parameters hold keys
 --   gin_fuzzy_search_limit               answers at random
 --   the rest                             the form of times and bytes, which hashes and seals are made of
@@ -3192,7 +3243,8 @@ set local role pgrag_viewer;
 
 -- sql/views/documents.sql
 
--- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction.
+-- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction. OFFSET 0 keeps the caller's
+-- own conditions behind the policies, leakproof ones too: a look-up by name would touch hidden rows, which can be counted.
 create view pgrag.documents with (security_barrier) as
   select s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated,
          nullif(r.effective_from, '-infinity') as effective_from, nullif(r.effective_to, 'infinity') as effective_to,
@@ -3206,6 +3258,7 @@ comment on view pgrag.documents is 'The documents that the authenticated reader 
 
 -- sql/views/chunks.sql
 
+-- As pgrag.documents, OFFSET 0 included; one row for each chunk.
 create view pgrag.chunks with (security_barrier) as
   select encode(c.chunk_id, 'hex') as chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page,
          c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
@@ -3242,7 +3295,9 @@ do $$
 declare
   v_role text;
 begin
-  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer'] loop
+  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor',
+                                'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer']
+  loop
     execute format('revoke all on all functions in schema pgrag, pgrag_private from %s',
                    case v_role when 'public' then 'public' else quote_ident(v_role) end);
   end loop;
@@ -3259,7 +3314,8 @@ grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgr
 grant execute on function
   pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text),
   pgrag.search_json(jsonb, text),
-  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, integer, text, integer, boolean, text),
+  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision,
+               integer, text, integer, boolean, text),
   pgrag.packet_json(jsonb, text),
   pgrag.validate_reply(jsonb, jsonb, text),
   pgrag.excerpt(text, timestamptz, text),
@@ -3271,7 +3327,8 @@ grant execute on function
 grant execute on function
   pgrag.writer_source(text),
   pgrag.active_space(text),
-  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz, text, text, text, text, int4range[]),
+  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
+                       text, text, text, text, int4range[]),
   pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
   pgrag.verify_revision(text, text, integer),
   pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
@@ -3305,7 +3362,8 @@ grant execute on function
 grant execute on function pgrag_private.browse_revisions(), pgrag_private.browse_tenant() to pgrag_browser;
 
 set local role pgrag_viewer;
-revoke all on pgrag.documents, pgrag.chunks from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+revoke all on pgrag.documents, pgrag.chunks
+  from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
 grant select on pgrag.documents, pgrag.chunks to pgrag_browser;
 
 set local role pgrag_owner;

@@ -107,7 +107,7 @@ def start(
             try:
                 running = cluster.ensure_running(binaries, port, settings or {}, timeout)
                 if keep:
-                    _write_private(cluster.root / "keep", str(running.pid))
+                    write_private(cluster.root / "keep", str(running.pid))
                 return EmbeddedServer(cluster, binaries, running, hold, port is not None, timeout)
             except BaseException:
                 cluster.release(hold, timeout)
@@ -256,7 +256,7 @@ class _Cluster:
     def prepare(self) -> None:
         """Make the directory where there is none, refuse one that others control, pick the server's user."""
         if "\n" in str(self.root):
-            raise EmbeddedError(f"{str(self.root)!r} has a line break", "PostgreSQL does not work there")
+            raise EmbeddedError(f"{str(self.root)!r} has a line break", "give a directory without one")
         if (self.root / "PG_VERSION").exists():
             raise EmbeddedError(f"{self.root} is itself a cluster", "give a directory that is to contain one")
         self.root.mkdir(mode=0o700 if os.geteuid() else 0o711, parents=True, exist_ok=True)
@@ -360,6 +360,7 @@ class _Cluster:
         self, binaries: _Binaries, port: int | None, settings: Settings, timeout: float
     ) -> _Running:
         """Return the server, after making the cluster and starting the server where needed."""
+        self._sweep(timeout)
         if not (self.data / "PG_VERSION").exists():
             self._initdb(binaries, sync=str(settings.get("fsync", "on")).lower() not in ("off", "false", "0"))
         made_by = (self.data / "PG_VERSION").read_text().strip()
@@ -377,7 +378,7 @@ class _Cluster:
                 # A killed server leaves processes for a moment; those in another container are out of sight.
                 if time.monotonic() > deadline:
                     fact = f"processes of a server in {self.root} live, and its pid file does not name it"
-                    raise EmbeddedError(fact, "do they run in another container?")
+                    raise EmbeddedError(fact, "stop them; they may run in another container")
                 time.sleep(0.02)
             if running is None:
                 return self._launch(binaries, alive, port, settings, timeout)
@@ -389,12 +390,21 @@ class _Cluster:
             raise EmbeddedError(fact, "stop it first, or leave port out")
         return self._wait_until_ready(running.pid, timeout)
 
+    def _sweep(self, timeout: float) -> None:
+        """Remove what starts that were killed in initdb left behind.
+
+        Such an initdb may outlive its parent and still be writing, until it misses what was removed.
+        """
+        deadline = time.monotonic() + timeout
+        while (leftovers := list(self.root.glob(".initdb-*"))) and time.monotonic() < deadline:
+            for leftover in leftovers:
+                shutil.rmtree(leftover, ignore_errors=True)
+            time.sleep(0.02)
+
     def _initdb(self, binaries: _Binaries, sync: bool) -> None:
         """Make the cluster beside its final place, so that a crash on the way leaves nothing half made."""
-        for leftover in self.root.glob(".initdb-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
         password = secrets.token_urlsafe(24)
-        _write_private(self.root / "password", password)
+        write_private(self.root / "password", password)
         # Text search splits words by lc_ctype, whatever the provider: under C, '“Hello”' is one word.
         locale = ["--locale=C", f"--lc-ctype={'en_US' if sys.platform == 'darwin' else 'C'}.UTF-8"]
         if binaries.major >= 17:
@@ -573,7 +583,9 @@ def _binaries(bindir: Path, user: _User) -> _Binaries:
     if isinstance(found, str) and user:
         found = _try_binaries(_copy_for_everyone(bindir), user)
     if isinstance(found, str):
-        raise EmbeddedError(f"the binaries in {bindir} do not run: {found}", "are they for this machine?")
+        raise EmbeddedError(
+            f"the binaries in {bindir} do not run: {found}", "give bindir= a tree for this machine"
+        )
     return found
 
 
@@ -662,10 +674,10 @@ def _remove_short(socket_dir: Path) -> None:
         shutil.rmtree(socket_dir, ignore_errors=True)
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
     """Replace a file by one that only its owner can read, whole or not at all."""
     descriptor, new = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     Path(new).replace(path)
 

@@ -44,7 +44,7 @@ def mint(
     key = secret_bytes(secret)
     if not isinstance(kid, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", kid):
         raise IdentityError(
-            "this is no name for a key",
+            "this cannot be the name of a key",
             code="RG211",
             hint="Use 1 to 64 letters, digits, hyphens or underscores.",
         )
@@ -100,7 +100,7 @@ def _check_name(what: str, name: object) -> None:
         or re.search(r"[\x00-\x1f\x7f-\x9f]", name)
     ):
         raise InvalidInput(
-            f"this is no name for a {what}",
+            f"this cannot be the name of the {what}",
             code="RG406",
             hint="Use 1 to 200 characters, without control characters and without white space at either end.",
         )

@@ -89,7 +89,8 @@ begin
               and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
     raise exception using errcode = 'RG102',
       message = format('the extension vector is %s, and pgrag needs 0.8.4 or later', v_version),
-      hint = 'Update the pgvector package, then: alter extension vector update; (0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
+      hint = 'Update the pgvector package, then: alter extension vector update; '
+             '(0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
   end if;
 
   -- Only the owner can take TEMP from PUBLIC; PostgreSQL merely warns anyone else.

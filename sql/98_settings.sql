@@ -1,8 +1,10 @@
--- Settings that any role may change and that would otherwise reach into the definer functions: each public
--- function gets all of them here, the same for all, at every installation and upgrade. A test compares.
+-- Settings that any role may change and that would otherwise reach into the definer functions: each of these gets
+-- all of them here, the same for all, at every installation and upgrade. A test compares.
 --
---   row_security, plan_cache_mode, jit   a generic plan or a JIT compilation turned 0.4 ms into seconds
+--   row_security                         switched off, every query on a table of pgrag's would be an error
+--   plan_cache_mode, jit                 a generic plan or a JIT compilation turned 0.4 ms into seconds
 --   standard_conforming_strings          otherwise a backslash in a pattern changes its meaning
+--   transform_null_equals, array_nulls   what "= null" and a "null" in an array literal mean
 --   debug_print_…                        plans hold parameters, and parameters hold keys
 --   gin_fuzzy_search_limit               answers at random
 --   the rest                             the form of times and bytes, which hashes and seals are made of

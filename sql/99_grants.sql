@@ -4,7 +4,9 @@ do $$
 declare
   v_role text;
 begin
-  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer'] loop
+  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor',
+                                'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer']
+  loop
     execute format('revoke all on all functions in schema pgrag, pgrag_private from %s',
                    case v_role when 'public' then 'public' else quote_ident(v_role) end);
   end loop;
@@ -21,7 +23,8 @@ grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgr
 grant execute on function
   pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text),
   pgrag.search_json(jsonb, text),
-  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, integer, text, integer, boolean, text),
+  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision,
+               integer, text, integer, boolean, text),
   pgrag.packet_json(jsonb, text),
   pgrag.validate_reply(jsonb, jsonb, text),
   pgrag.excerpt(text, timestamptz, text),
@@ -33,7 +36,8 @@ grant execute on function
 grant execute on function
   pgrag.writer_source(text),
   pgrag.active_space(text),
-  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz, text, text, text, text, int4range[]),
+  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
+                       text, text, text, text, int4range[]),
   pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
   pgrag.verify_revision(text, text, integer),
   pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
@@ -67,7 +71,8 @@ grant execute on function
 grant execute on function pgrag_private.browse_revisions(), pgrag_private.browse_tenant() to pgrag_browser;
 
 set local role pgrag_viewer;
-revoke all on pgrag.documents, pgrag.chunks from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+revoke all on pgrag.documents, pgrag.chunks
+  from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
 grant select on pgrag.documents, pgrag.chunks to pgrag_browser;
 
 set local role pgrag_owner;

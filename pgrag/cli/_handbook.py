@@ -7,7 +7,6 @@ brings documents in, one keeps people and tenants, and each has no more than tha
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import tomllib
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from pgrag import _sql, tokens
 from pgrag.cli._run import DEFAULT_NAME
 from pgrag.cli.init import add_key, borrowed, install
 from pgrag.config import Settings
-from pgrag.embedded import EmbeddedServer
+from pgrag.embedded import EmbeddedServer, write_private
 from pgrag.errors import PgragError
 from pgrag.ingest import StructureChunker, WordTokenizer, walk_documents
 from pgrag.ingest.pipeline import IngestReport, Progress, ingest_folder
@@ -196,13 +195,6 @@ def _folder(tenant: str, source: str) -> Path:
 def config_file(server: EmbeddedServer) -> Path:
     """Settings with which the other commands go on."""
     return server.path / "pgrag.toml"
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only this user can read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _dsn(server: EmbeddedServer, user: str) -> str:

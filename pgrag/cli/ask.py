@@ -221,7 +221,7 @@ def _read(name: str) -> str:
     except OSError as error:
         raise Usage(f"{name} cannot be read: {error.strerror}", hint="give a file that exists") from None
     except UnicodeDecodeError:
-        raise Usage(f"{name} is not UTF-8", hint="JSON is UTF-8") from None
+        raise Usage(f"{name} is not UTF-8", hint="save it as UTF-8, as JSON is") from None
 
 
 # -- For people -----------------------------------------------------------------------------------------
@@ -263,7 +263,6 @@ _QUOTES = {
     "none": "",
     "exact": ", quoted exactly",
     "normalised": ", quoted but for spaces and dashes",
-    "missing": ", but for the quote",
 }
 
 

@@ -195,13 +195,13 @@ class HttpEmbedder:
         if given != count or any(type(index) is not int for index in rows) or set(rows) != set(range(count)):
             self._fail(
                 f"the answer has {given} vectors for {count} texts, or their numbering is broken",
-                "the endpoint does not keep to the protocol",
+                "give an endpoint that keeps to the protocol",
             )
         return np.stack([self._unit(rows[index]) for index in range(count)])
 
     def _unit(self, values: Any) -> NDArray[np.float32]:
         if not isinstance(values, list) or any(type(value) not in (int, float) for value in values):
-            self._fail("a vector is not a list of numbers", "the endpoint does not keep to the protocol")
+            self._fail("a vector is not a list of numbers", "give an endpoint that keeps to the protocol")
         if len(values) != self.space.dimension:
             self._fail(
                 f"a vector has {len(values)} dimensions, not {self.space.dimension}",
@@ -213,7 +213,9 @@ class HttpEmbedder:
         except OverflowError:  # an integer of hundreds of digits
             vector = np.array([np.inf])
         if not np.isfinite(vector).all():
-            self._fail("a vector has numbers that are not finite", "the endpoint or its model is faulty")
+            self._fail(
+                "a vector has numbers that are not finite", "look for a fault of the endpoint or its model"
+            )
         return unit_vector(vector)
 
     def _fail(self, fact: str, hint: str, code: str = "RG413") -> NoReturn:

@@ -5,7 +5,7 @@ database. What a file says of itself stands in front matter, which is not part o
 
     ---
     title: Travel policy
-    readers: [group:staff]
+    readers: [staff]
     effective_from: 2024-06-01
     ---
 

@@ -35,9 +35,10 @@ begin
      or exists (select from unnest(p_texts, p_starts, p_ends, p_tokens) as u (t, s, e, n)
                  where coalesce(t, '') = '' or length(t) > 32768 or s is null or s < 0 or e is null or e <= s or n is null or n < 0)
      or exists (select from unnest(p_sections) as u (s) where length(s) > 1000)
-     or exists (select from unnest(p_languages) as u (l) where length(l) > 35 or l !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$') then
+     or exists (select from unnest(p_languages) as u (l) where not pgrag_private.is_language(l)) then
     raise exception using errcode = 'RG408', message = 'the batch of chunks is malformed',
-      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
+      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; '
+             'texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
   end if;
   if (p_embeddings is null) <> (v_revision.space_id is null) then
     raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
@@ -49,9 +50,10 @@ begin
   end if;
   select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
 
-  -- The lock keeps verification, which freezes the revision, from passing between the check and the rows.
+  -- The lock keeps verification, which freezes the revision, from passing between the check and the rows. It is the one
+  -- that verification takes: were it shared, two writers that each add and then verify would wait for each other.
   perform from pgrag_data.revision r
-    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id and r.state = 'staged' for share;
+    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id and r.state = 'staged' for no key update;
   if found then
     with batch as (
       select p_first + (u.n - 1)::integer as chunk_no, u.text, u.span_start, u.span_end, u.tokens, coalesce(u.section, '') as section,
@@ -61,19 +63,23 @@ begin
         from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages)
              with ordinality as u (text, span_start, span_end, tokens, section, page, language, n)
     ), added as (
-      insert into pgrag_data.chunk (tenant_id, revision_id, chunk_no, chunk_id, text, span_start, span_end, section, page, language, token_count)
-      select v_revision.tenant_id, v_revision.revision_id, b.chunk_no, b.chunk_id, b.text, b.span_start, b.span_end, b.section, b.page, b.language, b.tokens
+      insert into pgrag_data.chunk (tenant_id, revision_id, chunk_no, chunk_id, text, span_start, span_end,
+                                    section, page, language, token_count)
+      select v_revision.tenant_id, v_revision.revision_id, b.chunk_no, b.chunk_id, b.text, b.span_start, b.span_end,
+             b.section, b.page, b.language, b.tokens
         from batch b
       on conflict do nothing
       returning chunk_no, language, text, section
     ), lexemes as (
       -- Title and section count as words of the chunk: that is how people ask for it.
       select a.chunk_no, a.language,
-             pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''), a.text)) as lexemes
+             pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''),
+                                                         a.text)) as lexemes
         from added a
     ), lexical as (
       insert into pgrag_data.chunk_lex (tenant_id, revision_id, chunk_no, language, length, lexemes)
-      select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language, pgrag_private.lexeme_count(l.lexemes), l.lexemes
+      select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language,
+             pgrag_private.lexeme_count(l.lexemes), l.lexemes
         from lexemes l
     ), dense as (
       insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
@@ -97,7 +103,8 @@ begin
     join pgrag_data.chunk c
       on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
      and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
-     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page and c.language = coalesce(u.language, v_revision.language)
+     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page
+     and c.language = coalesce(u.language, v_revision.language)
     left join pgrag_data.chunk_vec v
       on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
    where u.embedding is null or v.embedding operator(public.=) u.embedding;

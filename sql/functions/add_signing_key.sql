@@ -6,7 +6,7 @@ declare
   v_outer bytea;
 begin
   if p_kid is null or p_kid !~ '^[A-Za-z0-9_-]{1,64}$' then
-    raise exception using errcode = 'RG211', message = 'this is no name for a key',
+    raise exception using errcode = 'RG211', message = 'this cannot be the name of a key',
       hint = 'Use 1 to 64 letters, digits, hyphens or underscores.';
   elsif p_secret is null or octet_length(p_secret) not between 32 and 1024 then
     raise exception using errcode = 'RG211', message = 'the secret must have 32 to 1024 bytes',

@@ -5,7 +5,10 @@ declare
   v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
 begin
   return query
-  select s.source::text, s.trust::text, s.processors, s.created_at from pgrag_data.source s where s.tenant_id = v_tenant_id order by s.source;
+  select s.source::text, s.trust::text, s.processors, s.created_at
+    from pgrag_data.source s
+   where s.tenant_id = v_tenant_id
+   order by s.source;
 end
 $$;
 

@@ -23,7 +23,8 @@ declare
 begin
   return pgrag_private.build_packet(
     v_principal, p_question, p_as_of,
-    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold),
+    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter,
+                           p_candidates, p_threshold),
     p_budget, p_budget_unit, p_reserve, p_strict);
 end
 $$;

@@ -11,7 +11,7 @@ begin
     on conflict (tenant_id, name) where dropped_at is null do nothing;
   if (pgrag_private.find_principal(v_principal.tenant_id, p_name)).kind <> p_kind then
     raise exception using errcode = 'RG407', message = 'a principal of this name exists with another kind',
-      hint = 'Drop it first; what it could read does not pass to its successor.';
+      hint = 'Take another name, or drop it first: what it could read does not pass to its successor.';
   end if;
 end
 $$;

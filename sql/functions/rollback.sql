@@ -19,8 +19,10 @@ begin
   -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
   select d.* into v_document from pgrag_data.document d
    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
-  if v_revision.revision_id = v_document.active_revision_id and v_document.deleted_at is null then
-    return v_revision.revision; -- already so: a caller that lost the first answer may ask again
+  if v_revision.revision_id = v_document.active_revision_id then
+    -- Already so, unless it is deleted: a caller that lost the first answer may ask again.
+    perform pgrag_private.switch_revision(v_principal, v_document, v_revision, 'rollback', p_expected_active, false);
+    return v_revision.revision;
   end if;
   -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
   select r.* into v_revision

@@ -35,7 +35,7 @@ begin
   if p_body is null or octet_length(p_body) > 16777216 then
     raise exception using errcode = 'RG408', message = 'the body must be text of at most 16 MiB',
       hint = 'Split the document in the source.';
-  elsif p_language is null or length(p_language) > 35 or p_language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' then
+  elsif p_language is null or not pgrag_private.is_language(p_language) then
     raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
   elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
         or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
@@ -43,12 +43,13 @@ begin
         or cardinality(p_tags) > 100 or cardinality(p_skips) > 10000
         or exists (select from unnest(p_tags) as t (tag) where length(tag) > 200) then
     raise exception using errcode = 'RG408', message = 'what is said of the revision is null where it must not be, or too much',
-      hint = 'title, tags, parser, chunker, tokenizer and skips are not null; a title has at most 1000 characters, the others 500; 100 tags of 200; 10000 skips.';
+      hint = 'title, tags, parser, chunker, tokenizer and skips are not null; '
+             'a title has at most 1000 characters, the others 500; 100 tags of 200; 10000 skips.';
   elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity')
         or (isfinite(p_effective_from) and p_effective_from not between '0001-01-01' and '9999-12-31T23:59:59.999999Z')
         or (isfinite(p_effective_to) and p_effective_to not between '0001-01-01' and '9999-12-31T23:59:59.999999Z') then
     raise exception using errcode = 'RG408', message = 'the effective period is empty, or not within the years 1 to 9999',
-      hint = 'effective_to is the first moment at which it no longer holds.';
+      hint = 'Pass effective_from before effective_to, which is the first moment at which it no longer holds.';
   end if;
   if p_space is not null then
     v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
@@ -75,7 +76,8 @@ begin
   insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
                                    effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
   values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
-          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'), p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
+          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'),
+          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
   on conflict on constraint revision_revision_key do nothing
   returning revision_id into v_revision_id;
   if v_revision_id is not null then

@@ -25,7 +25,8 @@ begin
         is distinct from sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
      or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
                  where excerpt ? 'text'
-                   and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex') is distinct from excerpt ->> 'text_sha256') then
+                   and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex')
+                       is distinct from excerpt ->> 'text_sha256') then
     raise exception using errcode = 'RG501', message = 'the packet is not one that was issued to this reader, or it was altered',
       hint = 'Pass the packet as pgrag.packet returned it, by the reader that it was made for; texts may be left out.';
   end if;
@@ -36,15 +37,18 @@ begin
      or jsonb_typeof(p_reply -> 'answer') is distinct from 'string'
      or jsonb_typeof(p_reply -> 'citations') is distinct from 'array'
      or p_reply - array['answer', 'citations'] <> '{}' or jsonb_array_length(p_reply -> 'citations') > 100 then
-    v_findings := v_findings || pgrag_private.finding('shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
+    v_findings := v_findings || pgrag_private.finding(
+      'shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
   else
     if not pgrag_private.is_blank(p_reply ->> 'answer') and jsonb_array_length(p_reply -> 'citations') = 0 then
       v_findings := v_findings || pgrag_private.finding('citations', null, 'an answer without citations');
     end if;
     for v_citation in select citation from jsonb_array_elements(p_reply -> 'citations') as c (citation) loop
       if jsonb_typeof(v_citation) <> 'object' or jsonb_typeof(v_citation -> 'id') is distinct from 'string'
-         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null') or v_citation - array['id', 'quote'] <> '{}' then
-        v_findings := v_findings || pgrag_private.finding('shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
+         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null')
+         or v_citation - array['id', 'quote'] <> '{}' then
+        v_findings := v_findings || pgrag_private.finding(
+          'shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
         continue;
       end if;
       v_id    := v_citation ->> 'id';

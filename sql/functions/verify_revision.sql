@@ -21,7 +21,7 @@ declare
   v_faults    text[] := '{}';
 begin
   select r.* into v_revision from pgrag_data.revision r
-   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for update;
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for no key update;
   if v_revision.state = 'verified' then
     return query select v_revision.state::text, v_revision.chunk_count, v_faults;
     return;
@@ -44,7 +44,8 @@ begin
     v_faults := v_faults || 'empty extraction: there is no text to find'::text;
   end if;
   if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
-    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected', v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
+    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected',
+                                   v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
   end if;
   if v_totals.wrong_length > 0 then
     v_faults := v_faults || format('span length: %s chunks are not as long as their spans', v_totals.wrong_length);
@@ -57,8 +58,8 @@ begin
     select lower(k), upper(k), substr(v_body, lower(k) + 1, upper(k) - lower(k)), null
       from unnest(v_revision.skips) as k
   ), ordered as (
-    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before,
-           lag(p.s, 1, -1) over w as start_before, max(p.chunk_no) over (order by p.s, p.e rows between unbounded preceding and 1 preceding) as no_before
+    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before, lag(p.s, 1, -1) over w as start_before,
+           max(p.chunk_no) over (w rows between unbounded preceding and 1 preceding) as no_before
       from piece p window w as (order by p.s, p.e)
   )
   select count(*) filter (where s > before) as gaps,
@@ -69,7 +70,8 @@ begin
     into v_spans
     from ordered;
   if v_spans.gaps > 0 or coalesce(v_spans.ends, 0) <> length(v_body) then
-    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s', v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
+    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s',
+                                   v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
   end if;
   if v_spans.disorder > 0 then
     v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
@@ -95,7 +97,8 @@ begin
       v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
     end if;
     if v_vectors.wrong_dimension > 0 then
-      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s', v_vectors.wrong_dimension, v_space.dimension, v_space.space);
+      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s',
+                                     v_vectors.wrong_dimension, v_space.dimension, v_space.space);
     end if;
     if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
       v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);

@@ -28,7 +28,8 @@ create table pgrag_data.chunk_lex (
   length      integer not null,    -- lexemes with repetitions: the document length of BM25
   lexemes     tsvector not null,
   constraint chunk_lex_pkey primary key (tenant_id, revision_id, chunk_no),
-  constraint chunk_lex_chunk_fkey foreign key (tenant_id, revision_id, chunk_no) references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+  constraint chunk_lex_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
 ) with (toast_tuple_target = 8160); -- kept in the row: fetching it from TOAST doubles the cost of a scan
 alter table pgrag_data.chunk_lex enable row level security, force row level security;
 comment on table pgrag_data.chunk_lex is 'What the lexical lane reads: lexemes and length of each chunk.';
@@ -41,7 +42,8 @@ create table pgrag_data.chunk_vec (
   embedding   public.vector not null,
   constraint chunk_vec_pkey primary key (tenant_id, space_id, revision_id, chunk_no),
   constraint chunk_vec_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
-  constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no) references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+  constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
 );
 -- Never compressed, never out of line: a 1024-d vector in default storage scans 3.4 times slower.
 alter table pgrag_data.chunk_vec alter column embedding set storage plain;

@@ -8,6 +8,5 @@ create table pgrag_data.membership (
   constraint membership_member_fkey foreign key (tenant_id, member_id) references pgrag_data.principal (tenant_id, principal_id),
   constraint membership_group_fkey foreign key (tenant_id, group_id) references pgrag_data.principal (tenant_id, principal_id)
 );
-create index membership_group on pgrag_data.membership (tenant_id, group_id);
 alter table pgrag_data.membership enable row level security, force row level security;
 comment on table pgrag_data.membership is 'Which users, services and groups belong directly to which group.';

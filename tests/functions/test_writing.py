@@ -499,7 +499,7 @@ def test_listing_revisions(world: World) -> None:
         assert [row[:4] for row in call(writer, "list_documents")] == [("handbook", "r.md", "v2", ["everyone"])]
     with world.admin() as admin:
         assert call(admin, "list_revisions", "r.md", "handbook") == rows
-        with refused(admin, "RG401"):
+        with refused(admin, "RG408"):
             call(admin, "list_revisions", "r.md")  # an admin says which source
     with world.reader() as reader, refused(reader, "42501"):  # control: readers list nothing
         call(reader, "list_documents")

@@ -440,6 +440,20 @@ def test_two_verifications_and_two_equal_batches_are_one(staged: Database) -> No
 
 
 @pytest.mark.contract("B9")
+def test_two_writers_that_each_add_and_verify_do_not_wait_for_each_other(staged: Database) -> None:
+    with open_writer(staged) as one, open_writer(staged) as other, ThreadPoolExecutor(1) as pool:
+        assert one.execute(CHUNK, chunk(1, 2)).fetchone() == (0,)
+        adding = pool.submit(lambda: other.execute(CHUNK, chunk(1, 2)).fetchone())
+        await_block(staged, other, by=one)  # with a shared lock it would go on, and verifying would deadlock
+        assert one.execute(VERIFY, (2,)).fetchone() == ("verified", 2, [])
+        one.commit()
+        assert adding.result(10) == (0,)
+        assert other.execute(VERIFY, (2,)).fetchone() == ("verified", 2, [])
+        other.commit()
+    assert stored(staged) == ("verified", 2, 2)
+
+
+@pytest.mark.contract("B9")
 def test_the_same_new_batch_at_once_is_added_once(database: Database) -> None:
     database.put_tenant("t")
     for _ in range(5):

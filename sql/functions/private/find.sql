@@ -53,6 +53,10 @@ language plpgsql stable parallel restricted as $$
 declare
   v_source pgrag_data.source;
 begin
+  if p_principal.kind = 'admin' and p_source is null then
+    raise exception using errcode = 'RG408', message = 'an administrator must name the source',
+      hint = 'Pass p_source: an administrator''s token is for every source of its tenant.';
+  end if;
   select s.* into v_source
     from pgrag_data.source s
    where s.tenant_id = p_principal.tenant_id

@@ -27,14 +27,17 @@ begin
     elsif v_key = 'threshold' and v_type <> 'number'
        or v_key = 'strict' and v_type <> 'boolean'
        or v_key = 'filter' and v_type <> 'object'
-       or v_key = 'embedding' and (v_type <> 'array' or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key = 'embedding' and (v_type <> 'array'
+            or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
        or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
       raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
         hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
     elsif v_key = 'threshold' and (v_value #>> '{}')::numeric not between 0 and 1 then
-      raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
+      raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1',
+        hint = 'Leave it out for the mode''s default.';
     elsif v_key = 'as_of' and not ((v_value #>> '{}') ~ '^[0-9]{4}-' and pg_input_is_valid(v_value #>> '{}', 'timestamptz')) then
-      raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
+      raise exception using errcode = 'RG303', message = 'as_of must be a point in time',
+        hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
     elsif v_key = 'embedding' and jsonb_array_length(v_value) not between 1 and 4000 then
       raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
         hint = 'Encode the question with the space''s model.';

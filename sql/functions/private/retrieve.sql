@@ -51,14 +51,14 @@ begin
     select l.revision_id, l.chunk_no, l.score, l.relevance
       from pgrag_private.lexical_lane(p_principal.tenant_id, v_revisions, p_question) l
      where p_mode <> 'dense'
-  ), lexical_lane as (
+  ), lexical_ranked as (
     select l.revision_id, l.chunk_no, l.chunk_id, row_number() over (order by l.score desc, l.chunk_id) as place
       from (select l.revision_id, l.chunk_no, l.score,
                    (select c.chunk_id from pgrag_data.chunk c
                      where c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
               from lexical l
              order by l.score desc fetch first p_candidates rows with ties) l
-  ), dense_lane as materialized (
+  ), dense_ranked as materialized (
     select d.revision_id, d.chunk_no, d.chunk_id, row_number() over (order by d.cosine desc, d.chunk_id) as place
       from (select d.revision_id, d.chunk_no, d.cosine,
                    (select c.chunk_id from pgrag_data.chunk c
@@ -66,9 +66,9 @@ begin
               from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
              where p_mode <> 'lexical') d
   ), candidate as (
-    select revision_id, chunk_no, chunk_id from lexical_lane where place <= p_candidates
+    select revision_id, chunk_no, chunk_id from lexical_ranked where place <= p_candidates
     union
-    select revision_id, chunk_no, chunk_id from dense_lane where place <= p_candidates
+    select revision_id, chunk_no, chunk_id from dense_ranked where place <= p_candidates
   ), scored as materialized (
     -- A chunk found by one lane is scored by both: what the other lane would have said of it is known exactly.
     select c.revision_id, c.chunk_no, c.chunk_id,
@@ -83,15 +83,18 @@ begin
            coalesce(l.relevance, 0) as lexical_relevance
       from candidate c
       left join lexical l using (revision_id, chunk_no)
-      left join lexical_lane ll using (revision_id, chunk_no)
-      left join dense_lane dl using (revision_id, chunk_no)
+      left join lexical_ranked ll using (revision_id, chunk_no)
+      left join dense_ranked dl using (revision_id, chunk_no)
   ), fused as (
     select s.*,
            v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
            coalesce(v_weight / (rrf_constant + s.lexical_rank), 0) + coalesce((1 - v_weight) / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
   ), ordered as (
-    select f.*, case when p_mode = 'dense' then f.dense_score when p_fusion = 'rrf' then f.rrf else f.relevance end as fused_score
+    -- One lane has nothing to fuse: its own score orders (in dense mode also below 0, where relevance ends).
+    select f.*, case when p_mode = 'dense' then f.dense_score
+                     when p_mode = 'hybrid' and p_fusion = 'rrf' then f.rrf
+                     else f.relevance end as fused_score
       from fused f
   ), ranked as (
     select o.*, row_number() over (order by o.fused_score desc, o.chunk_id) as rank, count(*) over () as matches
@@ -114,7 +117,7 @@ begin
 
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'
-    when v_hits is null and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
+    when v_hits is null and p_mode <> 'dense' and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
       then 'stop_words_only'
     when v_hits is null then 'nothing_matches'
     when v_top < v_threshold then 'below_threshold'
@@ -129,7 +132,7 @@ begin
       'fusion', case when p_mode = 'hybrid' then p_fusion end,
       'rrf_constant', case when p_mode = 'hybrid' and p_fusion = 'rrf' then rrf_constant end,
       'lexical_weight', case when p_mode = 'hybrid' then v_weight end,
-      'dense_weight', case when p_mode = 'hybrid' then 0.3 end,
+      'dense_weight', case when p_mode = 'hybrid' then pgrag_private.score(1 - v_weight) end,
       'bm25', case when p_mode <> 'dense' then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
       'dense_route', case when p_mode <> 'lexical' then 'exact' end,
       'space', v_space.space,
@@ -149,6 +152,11 @@ return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end
 create function pgrag_private.score(p_score double precision) returns numeric
 language sql immutable parallel safe
 return trim_scale(round(p_score::numeric, 6));
+
+-- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
+create function pgrag_private.utc(p_time timestamptz) returns text
+language sql stable parallel safe
+return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
 
 -- What is said of a chunk wherever it is shown: where it is from, and its text.
 create function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
@@ -170,9 +178,9 @@ begin atomic
     'tokens', c.token_count,
     'tokenizer', r.tokenizer,
     'trust', s.trust,
-    'effective_from', case when isfinite(r.effective_from) then to_char(r.effective_from, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end,
-    'effective_to', case when isfinite(r.effective_to) then to_char(r.effective_to, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end,
-    'ingested_at', to_char(r.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'effective_from', pgrag_private.utc(r.effective_from),
+    'effective_to', pgrag_private.utc(r.effective_to),
+    'ingested_at', pgrag_private.utc(r.created_at),
     'text', c.text)
     from pgrag_data.chunk c
     join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id

@@ -21,10 +21,13 @@ begin
   select array_agg(p.revision_id order by p.revision_id) into v_revisions
     from (select r.revision_id, s.source, r.language, r.product, r.version, r.tags, r.dated
             from pgrag_data.document d
-            join pgrag_data.revision r
-              on r.tenant_id = d.tenant_id
-             and r.revision_id = case when p_as_of is null then d.active_revision_id
-                                      else pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) end
+           cross join lateral (
+             select d.active_revision_id as revision_id where p_as_of is null
+             union all
+             select e.revision_id from pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) e
+              where p_as_of is not null
+           ) f
+            join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = f.revision_id
             join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
            where d.tenant_id = p_tenant_id
              and d.acl_id = any (v_acls)

@@ -47,7 +47,8 @@ return to_tsvector(pgrag_private.text_config(p_language),
   || coalesce((
        select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
          from (select distinct lower(part) as lexeme, least(n, 16383) as n
-                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g')
+                      with ordinality as matches (found, n)
                 cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
                 where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
      ), ''::tsvector);
