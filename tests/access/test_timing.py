@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import Database
 
-ROUNDS = 300
+ROUNDS = 200
 BOUND = 0.10  # docs/identity.md: the area under the curve is within this of one half
 
 
@@ -60,11 +60,12 @@ def measure(reader: psycopg.Connection, statement: str, guesses: tuple[str, str]
 def test_time_does_not_tell_hidden_from_absent(world: Database, name: str) -> None:
     statement, hidden, absent, visible = CASES[name]
     with world.reader("a", "alice") as reader:
-        areas = [auc(*measure(reader, statement, (absent, hidden))) for _ in range(3)]  # the best of three: noise of the machine
-        control = auc(*measure(reader, statement, (absent, visible)))
-    print(f"{name}: hidden against absent {areas}, visible against absent {control}")
+        # The best of three each: noise of the machine hides a difference, or makes one up, for a while.
+        areas = [auc(*measure(reader, statement, (absent, hidden))) for _ in range(3)]
+        controls = [auc(*measure(reader, statement, (absent, visible))) for _ in range(3)]
+    print(f"{name}: hidden against absent {areas}, visible against absent {controls}")
     assert min(abs(area - 0.5) for area in areas) <= BOUND
-    # Control: a word that is found takes longer, and the measure sees it. A document's name is looked for among all that
-    # is visible, so finding it changes little: the control of that lookup is in test_hostile_sql, by counters.
+    # Control: a word that is found takes longer, and the measure sees it. A document's name is looked for among all
+    # that is visible, so finding it changes little: the control of that lookup is in test_hostile_sql, by counters.
     if name == "a word":
-        assert control > 0.5 + 2 * BOUND
+        assert max(controls) > 0.5 + 2 * BOUND
