@@ -82,9 +82,20 @@ def run_python(code: str, *arguments: object) -> str:
 def postmasters(below: Path) -> list[int]:
     """The living servers of the clusters below a directory."""
     marks = {embedded._Cluster(made.parent.parent).mark for made in below.rglob("data/PG_VERSION")}
-    shown = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True)
-    lines = [line.split() for line in shown.stdout.splitlines()]
-    return [int(line[0]) for line in lines if marks.intersection(line)]
+    if Path("/proc/self/cmdline").exists():
+        commands = {int(entry.name): command_of(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    else:
+        shown = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True)
+        commands = {int(line.split()[0]): line.split()[1:] for line in shown.stdout.splitlines()}
+    return [pid for pid, command in commands.items() if marks.intersection(command)]
+
+
+def command_of(process: Path) -> list[str]:
+    """The arguments of a process below /proc; none when it has gone."""
+    try:
+        return (process / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").split()
+    except OSError:
+        return []
 
 
 def ask(dsn: str, query: str, *before: str) -> object:
