@@ -117,8 +117,8 @@ begin
 
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'
-    when v_hits is null and p_mode <> 'dense' and not exists (select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question))
-      then 'stop_words_only'
+    when v_hits is null and p_mode <> 'dense' and not exists (
+      select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question)) then 'stop_words_only'
     when v_hits is null then 'nothing_matches'
     when v_top < v_threshold then 'below_threshold'
   end;
