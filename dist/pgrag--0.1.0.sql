@@ -1454,7 +1454,8 @@ begin
            coalesce(v_weight / (rrf_constant + s.lexical_rank), 0) + coalesce((1 - v_weight) / (rrf_constant + s.dense_rank), 0) as rrf
       from scored s
   ), ordered as (
-    -- One lane has nothing to fuse: its own score orders (in dense mode also below 0, where relevance ends).
+    -- One lane has nothing to fuse: lexical mode goes by relevance, which is the one that compares across languages,
+    -- and dense mode by the cosine, which goes on below 0, where relevance ends.
     select f.*, case when p_mode = 'dense' then f.dense_score
                      when p_mode = 'hybrid' and p_fusion = 'rrf' then f.rrf
                      else f.relevance end as fused_score
