@@ -561,7 +561,7 @@ set local role pgrag_engine;
 
 -- One padded block of an HMAC-SHA256 key (RFC 2104): the key, to 64 bytes, each byte xor p_byte. Made once,
 -- when a key is added, so that verifying needs no more than two calls of the built-in sha256.
-create function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
+create or replace function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
 language plpgsql immutable parallel safe as $$
 declare
   v_block bytea := case when octet_length(p_secret) > 64 then sha256(p_secret) else p_secret end;
@@ -575,7 +575,7 @@ end
 $$;
 
 -- 256 bits from the server's strong random source (each UUID carries 122).
-create function pgrag_private.random_secret() returns bytea
+create or replace function pgrag_private.random_secret() returns bytea
 language sql volatile parallel safe
 return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
@@ -584,7 +584,7 @@ return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uu
 -- HMAC-SHA256 of a text under one of this database's own keys, as hex. Key bytes stand only in plain
 -- assignments: in an SQL statement or an SQL-language function they could be printed with the plan.
 -- Nobody but the engine may call it: a function that signs what its caller chooses is a forge.
-create function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
+create or replace function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
 language plpgsql stable parallel restricted as $$
 declare
   v_inner bytea;
@@ -621,7 +621,7 @@ create type pgrag_private.principal as (
 -- A JWT, HS256, to the principal that it proves. The order is fixed: sizes and alphabet, then the header (it
 -- names the key, so it must be read before the signature is checked), then the signature, and only then is
 -- anything of the payload looked at. An unknown key and a bad signature are one error.
-create function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
+create or replace function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_parts     text[];
@@ -725,12 +725,12 @@ end
 $$;
 
 -- base64url without padding to bytes. The alphabet was checked: PostgreSQL's decoder skips white space.
-create function pgrag_private.decode_base64url(p_part text) returns bytea
+create or replace function pgrag_private.decode_base64url(p_part text) returns bytea
 language sql immutable parallel safe
 return decode(translate(p_part, '-_', '+/') || repeat('=', (4 - length(p_part) % 4) % 4), 'base64');
 
 -- One part of a token to a JSON object, or null: an object that says a key twice is two statements, not one.
-create function pgrag_private.decode_part(p_part text) returns jsonb
+create or replace function pgrag_private.decode_part(p_part text) returns jsonb
 language plpgsql immutable parallel safe as $$
 declare
   v_text text := convert_from(pgrag_private.decode_base64url(p_part), 'UTF8');
@@ -747,7 +747,7 @@ $$;
 -- The principal of this call: from the token where one is passed, otherwise from the setting that
 -- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
 -- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
-create function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
+create or replace function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_setting   text := nullif(current_setting('pgrag.principal', true), '');
@@ -796,26 +796,26 @@ end
 $$;
 
 -- What ties a setting to one transaction of one backend.
-create function pgrag_private.transaction_mark() returns text
+create or replace function pgrag_private.transaction_mark() returns text
 language sql stable parallel restricted
 return pg_backend_pid() || ':' || (extract(epoch from transaction_timestamp()) * 1000000)::bigint;
 
 -- sql/functions/private/check_name.sql
 
 -- What is only white space or invisible. Spelled out: what [:space:] holds depends on the database's locale.
-create function pgrag_private.is_blank(p_text text) returns boolean
+create or replace function pgrag_private.is_blank(p_text text) returns boolean
 language sql immutable parallel safe
 return p_text !~ '[^[:space:]\u00A0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF]';
 
 -- Names are keys: they must be sayable in a log line and the same to every client. So no control characters, no
 -- characters that show nothing or turn the direction of writing, and no white space at either end.
-create function pgrag_private.is_sayable(p_text text) returns boolean
+create or replace function pgrag_private.is_sayable(p_text text) returns boolean
 language sql immutable parallel safe
 return p_text <> ''
    and p_text !~ '[[:cntrl:]\u0080-\u009F\u00AD\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\uFEFF]'
    and p_text !~ '^[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]|[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]$';
 
-create function pgrag_private.check_name(p_what text, p_name text) returns text
+create or replace function pgrag_private.check_name(p_what text, p_name text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if p_name is null or length(p_name) > 200 or not pgrag_private.is_sayable(p_name) then
@@ -826,12 +826,12 @@ begin
 end
 $$;
 
-create function pgrag_private.is_language(p_text text) returns boolean
+create or replace function pgrag_private.is_language(p_text text) returns boolean
 language sql immutable parallel safe
 return length(p_text) <= 35 and p_text ~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$';
 
 -- A document key is relative to its source: the path of a file on somebody's machine is not an address.
-create function pgrag_private.check_document(p_document text) returns text
+create or replace function pgrag_private.check_document(p_document text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if p_document is null or length(p_document) > 1000 or octet_length(p_document) > 2000 or not pgrag_private.is_sayable(p_document)
@@ -847,7 +847,7 @@ $$;
 -- sql/functions/private/find.sql
 
 -- Names to internal ids. "Not there" and "not yours" are the same answer everywhere: RG401.
-create function pgrag_private.not_found(p_what text) returns void
+create or replace function pgrag_private.not_found(p_what text) returns void
 language plpgsql immutable parallel safe as $$
 begin
   raise exception using errcode = 'RG401', message = format('there is no such %s', p_what),
@@ -855,7 +855,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_tenant(p_tenant text) returns bigint
+create or replace function pgrag_private.find_tenant(p_tenant text) returns bigint
 language plpgsql stable parallel restricted as $$
 declare
   v_id bigint;
@@ -868,7 +868,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
+create or replace function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
 language plpgsql stable parallel restricted as $$
 declare
   v_space pgrag_data.embedding_space;
@@ -881,7 +881,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
+create or replace function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_principal pgrag_data.principal;
@@ -896,7 +896,7 @@ end
 $$;
 
 -- The source that a writer or an admin acts on: a writer's own, and no other; an admin names one of its tenant.
-create function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
+create or replace function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
 language plpgsql stable parallel restricted as $$
 declare
   v_source pgrag_data.source;
@@ -918,7 +918,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
+create or replace function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
 language plpgsql stable parallel restricted as $$
 declare
   v_document pgrag_data.document;
@@ -932,7 +932,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
+create or replace function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
 language plpgsql stable parallel restricted as $$
 declare
   v_revision pgrag_data.revision;
@@ -949,7 +949,7 @@ $$;
 -- sql/functions/private/fingerprint.sql
 
 -- SHA-256 over parts, each with its length in front, so that no two lists of parts read alike.
-create function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
+create or replace function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
 language sql immutable parallel safe
 return (
   select sha256(convert_to(coalesce(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), ''), 'UTF8'))
@@ -960,7 +960,7 @@ return (
 
 -- Text to lexemes, for chunks and questions alike. The language picks the stemmer, and one that PostgreSQL
 -- does not know is split into words and otherwise left alone ('simple').
-create function pgrag_private.text_config(p_language text) returns regconfig
+create or replace function pgrag_private.text_config(p_language text) returns regconfig
 language sql immutable parallel safe
 return case split_part(lower(p_language), '-', 1)
   when 'ar' then 'pg_catalog.arabic'::regconfig
@@ -1000,7 +1000,7 @@ end;
 -- whole as a file's name, so: a hyphen before a digit and a slash between letters or digits split, and an identifier
 -- (joined by - _ . / : # and holding a digit or an underscore) is kept whole as a lexeme of its own, "pay-402", and so
 -- is each part of it between / : #. Letters are composed first: a base letter with a mark is the letter.
-create function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+create or replace function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
 language sql immutable parallel safe
 return to_tsvector(pgrag_private.text_config(p_language),
                    regexp_replace(normalize(p_text, nfc), '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g'))
@@ -1014,7 +1014,7 @@ return to_tsvector(pgrag_private.text_config(p_language),
      ), ''::tsvector);
 
 -- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
-create function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
+create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
 language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
 
@@ -1022,7 +1022,7 @@ return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer fr
 
 -- Who the reader is, for access: itself, the groups it is in, the groups they are in, and everyone. UNION
 -- stops at what it has seen, so a cycle of groups ends; a dropped principal leads nowhere.
-create function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+create or replace function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
 language sql stable parallel restricted
 begin atomic
   with recursive closure (principal_id) as (
@@ -1041,7 +1041,7 @@ begin atomic
 end;
 
 -- The access lists that let the reader in.
-create function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+create or replace function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
 language sql stable parallel restricted
 begin atomic
   select distinct e.acl_id
@@ -1051,7 +1051,7 @@ end;
 
 -- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
 -- it is read again in a statement of its own, which sees what the other committed.
-create function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
+create or replace function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
 language plpgsql volatile parallel unsafe as $$
 declare
   v_ids         bigint[];
@@ -1089,7 +1089,7 @@ $$;
 
 -- The revisions of a document that have been put in force and were not withdrawn, with the activation that last put
 -- each in force. A rollback withdraws every revision put in force after the one that it goes back to.
-create function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
+create or replace function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
 returns table (revision_id bigint, activation_id bigint)
 language sql stable parallel restricted
 begin atomic
@@ -1111,7 +1111,7 @@ end;
 -- several, the one that took effect last, and of those the one put in force last. A revision that was never active
 -- is in force at no time. At most one row: as a set it is planned within its caller's query, where a scalar function
 -- would be planned anew for each document (measured: 50 times the cost).
-create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
+create or replace function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
 returns table (revision_id bigint)
 language sql stable parallel restricted
 begin atomic
@@ -1129,7 +1129,7 @@ end;
 -- (document frequencies, average length, candidates) is computed over these rows and no others.
 -- p_as_of null: the active revision, while it is in force; otherwise the one effective at that time. Access
 -- and tombstones are today's either way.
-create function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
+create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
 returns bigint[]
 language plpgsql stable parallel restricted as $$
 declare
@@ -1174,7 +1174,7 @@ $$;
 
 -- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
 -- filter that silently does nothing shows more than was asked for.
-create function pgrag_private.check_filter(p_filter jsonb) returns void
+create or replace function pgrag_private.check_filter(p_filter jsonb) returns void
 language plpgsql immutable parallel safe as $$
 declare
   v_key   text;
@@ -1213,14 +1213,14 @@ begin
 end
 $$;
 
-create function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
+create or replace function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
 language sql immutable parallel safe
 return case jsonb_typeof(p_filter -> p_key)
   when 'string' then array[p_filter ->> p_key]
   when 'array' then array(select value from jsonb_array_elements_text(p_filter -> p_key))
 end;
 
-create function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
+create or replace function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
 language sql stable parallel safe
 return (p_filter ->> p_key)::date;
 
@@ -1228,7 +1228,7 @@ return (p_filter ->> p_key)::date;
 
 -- What the browsing views show: the session's scope. Each policy calls it once a statement, as an InitPlan.
 -- It runs as the engine for a caller who may read nothing, so its settings are pinned like a public function's.
-create function pgrag_private.browse_revisions() returns bigint[]
+create or replace function pgrag_private.browse_revisions() returns bigint[]
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'reader');
@@ -1237,7 +1237,7 @@ begin
 end
 $$;
 
-create function pgrag_private.browse_tenant() returns bigint
+create or replace function pgrag_private.browse_tenant() returns bigint
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (pgrag_private.current_principal(null, 'reader')).tenant_id;
@@ -1257,7 +1257,7 @@ $$;
 --
 -- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6,
 -- and the tail of that series is 1/(tf + ½) to within rounding, which gives tf back exactly up to 255.
-create function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
+create or replace function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
 returns table (revision_id bigint, chunk_no integer, score double precision, relevance double precision)
 language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
@@ -1317,7 +1317,7 @@ end
 $$;
 
 -- The lexemes of a question in each language that the scope has. None at all: it is made of stop words.
-create function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
+create or replace function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
 returns table (language text, lexeme text)
 language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
@@ -1340,7 +1340,7 @@ $$;
 -- every search of its tenant fail), and that the planner can never answer from an approximate index. WITH TIES
 -- leaves ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN,
 -- and it is no candidate.
-create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
+create or replace function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
                                          p_embedding public.vector, p_limit integer)
 returns table (revision_id bigint, chunk_no integer, cosine double precision)
 language plpgsql stable parallel restricted as $$
@@ -1371,7 +1371,7 @@ $$;
 -- relevance is the normalised fused score, comparable across questions: 0.7 × BM25 over the most that the
 -- question could score + 0.3 × cosine (never below 0) in hybrid mode, the one of the lane in the other two.
 -- The threshold applies to it, whatever fusion orders the hits.
-create function pgrag_private.retrieve(
+create or replace function pgrag_private.retrieve(
   p_principal  pgrag_private.principal,
   p_question   text,
   p_k          integer,
@@ -1508,22 +1508,22 @@ end
 $$;
 
 -- Below these the best hit is no evidence. Measured: see docs/ranking.md.
-create function pgrag_private.default_threshold(p_mode text) returns double precision
+create or replace function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
 return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end;
 
 -- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
-create function pgrag_private.score(p_score double precision) returns numeric
+create or replace function pgrag_private.score(p_score double precision) returns numeric
 language sql immutable parallel safe
 return trim_scale(round(p_score::numeric, 6));
 
 -- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
-create function pgrag_private.utc(p_time timestamptz) returns text
+create or replace function pgrag_private.utc(p_time timestamptz) returns text
 language sql stable parallel safe
 return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
 
 -- What is said of a chunk wherever it is shown: where it is from, and its text.
-create function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
 language sql stable parallel restricted
 begin atomic
   select jsonb_build_object(
@@ -1554,7 +1554,7 @@ begin atomic
 end;
 
 -- Bounds of a question. p_k and the rest are what PostgreSQL's types let through.
-create function pgrag_private.check_request(p_question text, p_k integer, p_mode text, p_fusion text, p_as_of timestamptz,
+create or replace function pgrag_private.check_request(p_question text, p_k integer, p_mode text, p_fusion text, p_as_of timestamptz,
                                             p_candidates integer, p_threshold double precision) returns void
 language plpgsql immutable parallel safe as $$
 begin
@@ -1583,7 +1583,7 @@ end
 $$;
 
 -- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
-create function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
+create or replace function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
 returns pgrag_data.embedding_space
 language plpgsql stable parallel restricted as $$
 declare
@@ -1623,7 +1623,7 @@ $$;
 
 -- The switch that activation and rollback are. The document's row is locked first, so that two switches of one
 -- document queue; what was expected is compared on the locked row.
-create function pgrag_private.switch_revision(
+create or replace function pgrag_private.switch_revision(
   p_principal       pgrag_private.principal,
   p_document        pgrag_data.document,
   p_revision        pgrag_data.revision,
@@ -1665,13 +1665,13 @@ $$;
 -- sql/functions/private/finding.sql
 
 -- One failing check of a reply.
-create function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
+create or replace function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
 language sql immutable parallel safe
 return jsonb_build_array(jsonb_build_object('check', p_check, 'id', p_id, 'message', p_message));
 
 -- Why a cited chunk no longer counts. Only a reader who may still read the document is told which way it changed;
 -- to anyone else a deleted, a forbidden and an absent one are the same.
-create function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
+create or replace function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
 language plpgsql stable parallel restricted as $$
 declare
   v_document pgrag_data.document;
@@ -1690,7 +1690,7 @@ $$;
 
 -- Quotes are compared as written and, failing that, after this: Unicode NFC, typographic quotes and dashes made
 -- plain, runs of white space made one space.
-create function pgrag_private.plain_quote(p_text text) returns text
+create or replace function pgrag_private.plain_quote(p_text text) returns text
 language sql immutable parallel safe
 return btrim(regexp_replace(
   translate(normalize(p_text, nfc), U&'\2018\2019\201A\201C\201D\201E\2010\2011\2012\2013\2014\00A0', '''''''"""----- '),
@@ -1700,7 +1700,7 @@ return btrim(regexp_replace(
 
 -- The seal of a packet: a MAC over the principal and everything in the packet but the excerpts' texts, which
 -- their hashes stand for. So a packet can be kept without text, changed in nothing, and handed to nobody else.
-create function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
+create or replace function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id || '|' || p_principal.reader_id || '|'
   || encode(convert_to(p_principal.subject, 'UTF8'), 'hex') || '|' || encode(sha256(convert_to(
@@ -1713,7 +1713,7 @@ return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id 
 
 -- Hits to a packet: whole passages in rank order while they fit, none below the threshold, none cut. What does
 -- not fit is listed; strict mode refuses instead.
-create function pgrag_private.build_packet(
+create or replace function pgrag_private.build_packet(
   p_principal   pgrag_private.principal,
   p_question    text,
   p_as_of       timestamptz,
@@ -1804,13 +1804,13 @@ $$;
 -- Digests of what the reader was (self and groups) and of what the reader could see (revisions), so that two
 -- packets can be told to rest on the same state. Keyed: internal ids are small numbers, and a bare hash of them
 -- could be guessed back.
-create function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
+create or replace function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'access|v1|' || p_principal.tenant_id || '|' || array_to_string(
   array(select c.principal_id from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
          order by c.principal_id), ','));
 
-create function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
+create or replace function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id || '|' || array_to_string(
   pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','));
@@ -1819,7 +1819,7 @@ return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id 
 
 -- JSON requests: each field of exactly its JSON type, none unknown. JSON would let "2", true and 1.5 through
 -- a cast to a number in one language or another; here they are refused by name.
-create function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
+create or replace function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
 language plpgsql immutable parallel safe as $$
 declare
   v_key   text;
@@ -1865,7 +1865,7 @@ begin
 end
 $$;
 
-create function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+create or replace function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
 language sql stable parallel restricted
 return pgrag_private.retrieve(
   p_principal,
@@ -1882,7 +1882,7 @@ return pgrag_private.retrieve(
 
 -- sql/functions/version.sql
 
-create function pgrag.version() returns text
+create or replace function pgrag.version() returns text
 language sql immutable parallel safe
 return '0.1.0';
 
@@ -1892,7 +1892,7 @@ revoke all on function pgrag.version from public;
 -- sql/functions/status.sql
 
 -- What is installed, without a word of what is in it: any role of pgrag may ask.
-create function pgrag.status() returns jsonb
+create or replace function pgrag.status() returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_vector text;
@@ -1913,7 +1913,7 @@ revoke all on function pgrag.status from public;
 -- sql/functions/add_signing_key.sql
 
 -- Registers a key that tokens may be signed with. The secret is stored as HMAC pads, and never shown again.
-create function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
+create or replace function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_inner bytea;
@@ -1946,7 +1946,7 @@ revoke all on function pgrag.add_signing_key from public;
 -- sql/functions/retire_signing_key.sql
 
 -- Ends a key: tokens signed with it are refused from commit on, and so are principals already proven with it.
-create function pgrag.retire_signing_key(p_kid text) returns void
+create or replace function pgrag.retire_signing_key(p_kid text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update pgrag_private.signing_key k set retired_at = transaction_timestamp() where k.kid = p_kid and k.retired_at is null;
@@ -1961,7 +1961,7 @@ revoke all on function pgrag.retire_signing_key from public;
 
 -- sql/functions/list_signing_keys.sql
 
-create function pgrag.list_signing_keys()
+create or replace function pgrag.list_signing_keys()
 returns table (kid text, issuer text, audience text, created_at timestamptz, retired_at timestamptz)
 language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
 begin atomic
@@ -1975,7 +1975,7 @@ revoke all on function pgrag.list_signing_keys from public;
 
 -- Proves who is asking and leaves it in a setting of this transaction, signed with a key that never leaves
 -- this database and tied to this backend and transaction. Works on a standby: nothing is written.
-create function pgrag.authenticate(p_token text) returns void
+create or replace function pgrag.authenticate(p_token text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal;
@@ -1994,7 +1994,7 @@ revoke all on function pgrag.authenticate from public;
 
 -- sql/functions/whoami.sql
 
-create function pgrag.whoami(p_token text default null)
+create or replace function pgrag.whoami(p_token text default null)
 returns table (tenant text, subject text, kind text, source text, known boolean, groups text[], expires_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -2021,7 +2021,7 @@ revoke all on function pgrag.whoami from public;
 
 -- sql/functions/put_tenant.sql
 
-create function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
+create or replace function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant_id bigint;
@@ -2042,7 +2042,7 @@ revoke all on function pgrag.put_tenant from public;
 
 -- p_processors names the outside services that may receive this source's text (encoders, rerankers,
 -- generators); none by default. Left out for a source that exists, an argument changes nothing.
-create function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
+create or replace function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
@@ -2067,7 +2067,7 @@ revoke all on function pgrag.put_source from public;
 
 -- A space does not change: the same definition again is nothing to do, another one under its name is refused.
 -- The first space of a tenant becomes its active one.
-create function pgrag.put_space(
+create or replace function pgrag.put_space(
   p_tenant          text,
   p_space           text,
   p_model           text,
@@ -2120,7 +2120,7 @@ revoke all on function pgrag.put_space from public;
 
 -- sql/functions/list_tenants.sql
 
-create function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
+create or replace function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
 language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
 begin atomic
   select t.tenant, t.name, s.space, t.created_at
@@ -2134,7 +2134,7 @@ revoke all on function pgrag.list_tenants from public;
 
 -- sql/functions/list_sources.sql
 
-create function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
+create or replace function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -2153,7 +2153,7 @@ revoke all on function pgrag.list_sources from public;
 
 -- sql/functions/list_spaces.sql
 
-create function pgrag.list_spaces(p_tenant text)
+create or replace function pgrag.list_spaces(p_tenant text)
 returns table (space text, active boolean, model text, model_revision text, dimension integer, metric text, normalisation text,
                preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -2176,7 +2176,7 @@ revoke all on function pgrag.list_spaces from public;
 
 -- sql/functions/put_principal.sql
 
-create function pgrag.put_principal(p_name text, p_kind text) returns void
+create or replace function pgrag.put_principal(p_name text, p_kind text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2200,7 +2200,7 @@ revoke all on function pgrag.put_principal from public;
 -- sql/functions/drop_principal.sql
 
 -- One row changes, however many access lists and groups name it: nothing leads to or through a dropped principal.
-create function pgrag.drop_principal(p_name text) returns void
+create or replace function pgrag.drop_principal(p_name text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2218,7 +2218,7 @@ revoke all on function pgrag.drop_principal from public;
 
 -- sql/functions/put_membership.sql
 
-create function pgrag.put_membership(p_group text, p_member text) returns void
+create or replace function pgrag.put_membership(p_group text, p_member text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2240,7 +2240,7 @@ revoke all on function pgrag.put_membership from public;
 
 -- sql/functions/drop_membership.sql
 
-create function pgrag.drop_membership(p_group text, p_member text) returns void
+create or replace function pgrag.drop_membership(p_group text, p_member text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2260,7 +2260,7 @@ revoke all on function pgrag.drop_membership from public;
 
 -- sql/functions/list_principals.sql
 
-create function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
+create or replace function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -2277,7 +2277,7 @@ revoke all on function pgrag.list_principals from public;
 
 -- sql/functions/list_memberships.sql
 
-create function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
+create or replace function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -2299,7 +2299,7 @@ revoke all on function pgrag.list_memberships from public;
 -- sql/functions/writer_source.sql
 
 -- What a connector needs to know of its own source before it sends text anywhere.
-create function pgrag.writer_source(p_token text default null)
+create or replace function pgrag.writer_source(p_token text default null)
 returns table (tenant text, source text, trust text, processors text[])
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -2322,7 +2322,7 @@ revoke all on function pgrag.writer_source from public;
 -- verified and activated. The same content again is the same revision, in whatever state it is.
 -- p_revision names it; left out, it is named by the hash of its content.
 -- p_skips: parts of the text, in code points, that no chunk will cover, on purpose.
-create function pgrag.stage_revision(
+create or replace function pgrag.stage_revision(
   p_document       text,
   p_body           text,
   p_title          text default '',
@@ -2424,7 +2424,7 @@ revoke all on function pgrag.stage_revision from public;
 -- Adds chunks p_first, p_first + 1, … to a staged revision, in arrays of one length: the bulk path, since COPY
 -- cannot write under row-level security. At most 2000 chunks and 16 MiB of text a call bound the memory.
 -- The same batch again changes nothing; other text under a number that is taken is refused.
-create function pgrag.add_chunks(
+create or replace function pgrag.add_chunks(
   p_document   text,
   p_revision   text,
   p_first      integer,
@@ -2550,7 +2550,7 @@ revoke all on function pgrag.add_chunks from public;
 -- The chunks laid end to end, with the declared skips between them, must be the body: each contributes what
 -- lies behind the end of those before it, and what overlaps must be the end of its predecessor. That proves
 -- every span in one pass, where cutting each span out of the body would read the body once a chunk.
-create function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
+create or replace function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
 returns table (state text, chunks integer, faults text[])
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -2674,7 +2674,7 @@ revoke all on function pgrag.verify_revision from public;
 -- sql/functions/set_access.sql
 
 -- Who may read a document, whole: the list replaces the one before. One row changes, and takes effect at commit.
-create function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
+create or replace function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
@@ -2701,7 +2701,7 @@ revoke all on function pgrag.set_access from public;
 -- Puts a verified revision in force: one pointer moves, in constant time, and a reader sees all of the old
 -- revision or all of the new one. p_expected_active guards the switch: the revision that you believe to be
 -- active, '' for none, null not to ask. p_restore also lifts a tombstone, which nothing else does.
-create function pgrag.activate(
+create or replace function pgrag.activate(
   p_document        text,
   p_revision        text,
   p_expected_active text default null,
@@ -2733,7 +2733,7 @@ revoke all on function pgrag.activate from public;
 
 -- Puts an earlier revision back: by default the one that was active before. What it leaves counts as withdrawn,
 -- so that a question about the past does not find it either, until it is activated again.
-create function pgrag.rollback(
+create or replace function pgrag.rollback(
   p_document        text,
   p_revision        text default null,
   p_expected_active text default null,
@@ -2785,7 +2785,7 @@ revoke all on function pgrag.rollback from public;
 
 -- A tombstone: one row changes, and at commit no revision of the document can be found, whatever the date asked
 -- about. The text stays until it is purged.
-create function pgrag.delete_document(p_document text, p_source text default null) returns boolean
+create or replace function pgrag.delete_document(p_document text, p_source text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
@@ -2803,7 +2803,7 @@ revoke all on function pgrag.delete_document from public;
 
 -- sql/functions/list_documents.sql
 
-create function pgrag.list_documents(p_source text default null, p_token text default null)
+create or replace function pgrag.list_documents(p_source text default null, p_token text default null)
 returns table (source text, document text, active_revision text, readers text[], deleted_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -2831,7 +2831,7 @@ revoke all on function pgrag.list_documents from public;
 
 -- sql/functions/list_revisions.sql
 
-create function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
+create or replace function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
 returns table (revision text, state text, title text, effective_from timestamptz, effective_to timestamptz, chunks integer,
                created_at timestamptz, verified_at timestamptz, activated_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -2867,7 +2867,7 @@ revoke all on function pgrag.list_revisions from public;
 
 -- Ranked passages that the reader may see, as rows. `complete` and its reason stand in each; an application that
 -- must tell "nothing" from "nothing for you to see" asks pgrag.search_json, which answers even without a row.
-create function pgrag.search(
+create or replace function pgrag.search(
   p_question   text,
   p_k          integer default 10,
   p_mode       text default 'hybrid',
@@ -2911,7 +2911,7 @@ revoke all on function pgrag.search from public;
 
 -- The same search, JSON in and JSON out: the answer says why it is empty. Fields as the arguments of
 -- pgrag.search, without the p_; each must have its own JSON type.
-create function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
+create or replace function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -2929,7 +2929,7 @@ revoke all on function pgrag.search_json from public;
 
 -- Evidence for a language model: whole passages within a budget, or an abstention with its reason, sealed so
 -- that a reply can be validated against it later.
-create function pgrag.packet(
+create or replace function pgrag.packet(
   p_question    text,
   p_k           integer default 8,
   p_mode        text default 'hybrid',
@@ -2963,7 +2963,7 @@ revoke all on function pgrag.packet from public;
 
 -- sql/functions/packet_json.sql
 
-create function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
+create or replace function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -2988,7 +2988,7 @@ revoke all on function pgrag.packet_json from public;
 -- The database is asked again: a citation must still be readable, still in force (at the packet's as_of, where
 -- it has one) and not deleted, and a quote is looked for in the stored text, not in what the packet carries.
 -- Membership is not support: nothing here says that the excerpts bear the answer out, and the result says so.
-create function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
+create or replace function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -3089,7 +3089,7 @@ revoke all on function pgrag.validate_reply from public;
 
 -- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
 -- one effective at p_as_of. Looked for among the chunks of the scope, not in the table: see can_read.sql.
-create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
+create or replace function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -3120,7 +3120,7 @@ revoke all on function pgrag.excerpt from public;
 -- For use before an action on what was retrieved: whether the reader may see the document now. The name is looked
 -- for among the documents of the scope, not in the table: what an index lookup touches, any role can count
 -- (pg_stat_xact_all_tables, pg_locks, EXPLAIN's buffers, the clock), and so tell "hidden" from "not there".
-create function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
+create or replace function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -3144,7 +3144,7 @@ revoke all on function pgrag.can_read from public;
 -- sql/functions/active_space.sql
 
 -- What a question or a document must be encoded with. Readers and writers ask before they encode.
-create function pgrag.active_space(p_token text default null)
+create or replace function pgrag.active_space(p_token text default null)
 returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
                preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -3246,7 +3246,7 @@ set local role pgrag_viewer;
 
 -- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction. OFFSET 0 keeps the caller's
 -- own conditions behind the policies, leakproof ones too: a look-up by name would touch hidden rows, which can be counted.
-create view pgrag.documents with (security_barrier) as
+create or replace view pgrag.documents with (security_barrier) as
   select s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated,
          nullif(r.effective_from, '-infinity') as effective_from, nullif(r.effective_to, 'infinity') as effective_to,
          s.trust, r.chunk_count as chunks, r.created_at as ingested_at
@@ -3260,7 +3260,7 @@ comment on view pgrag.documents is 'The documents that the authenticated reader 
 -- sql/views/chunks.sql
 
 -- As pgrag.documents, OFFSET 0 included; one row for each chunk.
-create view pgrag.chunks with (security_barrier) as
+create or replace view pgrag.chunks with (security_barrier) as
   select encode(c.chunk_id, 'hex') as chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page,
          c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
     from pgrag_data.document d

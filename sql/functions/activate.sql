@@ -1,7 +1,7 @@
 -- Puts a verified revision in force: one pointer moves, in constant time, and a reader sees all of the old
 -- revision or all of the new one. p_expected_active guards the switch: the revision that you believe to be
 -- active, '' for none, null not to ask. p_restore also lifts a tombstone, which nothing else does.
-create function pgrag.activate(
+create or replace function pgrag.activate(
   p_document        text,
   p_revision        text,
   p_expected_active text default null,

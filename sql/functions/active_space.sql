@@ -1,5 +1,5 @@
 -- What a question or a document must be encoded with. Readers and writers ask before they encode.
-create function pgrag.active_space(p_token text default null)
+create or replace function pgrag.active_space(p_token text default null)
 returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
                preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,7 +1,7 @@
 -- Adds chunks p_first, p_first + 1, … to a staged revision, in arrays of one length: the bulk path, since COPY
 -- cannot write under row-level security. At most 2000 chunks and 16 MiB of text a call bound the memory.
 -- The same batch again changes nothing; other text under a number that is taken is refused.
-create function pgrag.add_chunks(
+create or replace function pgrag.add_chunks(
   p_document   text,
   p_revision   text,
   p_first      integer,

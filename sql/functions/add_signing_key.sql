@@ -1,5 +1,5 @@
 -- Registers a key that tokens may be signed with. The secret is stored as HMAC pads, and never shown again.
-create function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
+create or replace function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_inner bytea;

@@ -1,6 +1,6 @@
 -- Proves who is asking and leaves it in a setting of this transaction, signed with a key that never leaves
 -- this database and tied to this backend and transaction. Works on a standby: nothing is written.
-create function pgrag.authenticate(p_token text) returns void
+create or replace function pgrag.authenticate(p_token text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal;

@@ -1,7 +1,7 @@
 -- For use before an action on what was retrieved: whether the reader may see the document now. The name is looked
 -- for among the documents of the scope, not in the table: what an index lookup touches, any role can count
 -- (pg_stat_xact_all_tables, pg_locks, EXPLAIN's buffers, the clock), and so tell "hidden" from "not there".
-create function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
+create or replace function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');

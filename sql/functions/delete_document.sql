@@ -1,6 +1,6 @@
 -- A tombstone: one row changes, and at commit no revision of the document can be found, whatever the date asked
 -- about. The text stays until it is purged.
-create function pgrag.delete_document(p_document text, p_source text default null) returns boolean
+create or replace function pgrag.delete_document(p_document text, p_source text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');

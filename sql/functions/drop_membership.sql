@@ -1,4 +1,4 @@
-create function pgrag.drop_membership(p_group text, p_member text) returns void
+create or replace function pgrag.drop_membership(p_group text, p_member text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');

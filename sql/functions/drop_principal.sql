@@ -1,5 +1,5 @@
 -- One row changes, however many access lists and groups name it: nothing leads to or through a dropped principal.
-create function pgrag.drop_principal(p_name text) returns void
+create or replace function pgrag.drop_principal(p_name text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');

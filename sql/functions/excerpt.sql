@@ -1,6 +1,6 @@
 -- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
 -- one effective at p_as_of. Looked for among the chunks of the scope, not in the table: see can_read.sql.
-create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
+create or replace function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');

@@ -1,4 +1,4 @@
-create function pgrag.list_documents(p_source text default null, p_token text default null)
+create or replace function pgrag.list_documents(p_source text default null, p_token text default null)
 returns table (source text, document text, active_revision text, readers text[], deleted_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

@@ -1,4 +1,4 @@
-create function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
+create or replace function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare

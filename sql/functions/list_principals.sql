@@ -1,4 +1,4 @@
-create function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
+create or replace function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare

@@ -1,4 +1,4 @@
-create function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
+create or replace function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
 returns table (revision text, state text, title text, effective_from timestamptz, effective_to timestamptz, chunks integer,
                created_at timestamptz, verified_at timestamptz, activated_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$

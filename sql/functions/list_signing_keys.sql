@@ -1,4 +1,4 @@
-create function pgrag.list_signing_keys()
+create or replace function pgrag.list_signing_keys()
 returns table (kid text, issuer text, audience text, created_at timestamptz, retired_at timestamptz)
 language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
 begin atomic

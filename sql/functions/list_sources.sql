@@ -1,4 +1,4 @@
-create function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
+create or replace function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare

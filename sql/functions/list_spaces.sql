@@ -1,4 +1,4 @@
-create function pgrag.list_spaces(p_tenant text)
+create or replace function pgrag.list_spaces(p_tenant text)
 returns table (space text, active boolean, model text, model_revision text, dimension integer, metric text, normalisation text,
                preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$

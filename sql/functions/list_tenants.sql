@@ -1,4 +1,4 @@
-create function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
+create or replace function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
 language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
 begin atomic
   select t.tenant, t.name, s.space, t.created_at

@@ -1,6 +1,6 @@
 -- Evidence for a language model: whole passages within a budget, or an abstention with its reason, sealed so
 -- that a reply can be validated against it later.
-create function pgrag.packet(
+create or replace function pgrag.packet(
   p_question    text,
   p_k           integer default 8,
   p_mode        text default 'hybrid',

@@ -1,4 +1,4 @@
-create function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
+create or replace function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');

@@ -1,4 +1,4 @@
-create function pgrag.put_principal(p_name text, p_kind text) returns void
+create or replace function pgrag.put_principal(p_name text, p_kind text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');

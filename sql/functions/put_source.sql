@@ -1,6 +1,6 @@
 -- p_processors names the outside services that may receive this source's text (encoders, rerankers,
 -- generators); none by default. Left out for a source that exists, an argument changes nothing.
-create function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
+create or replace function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);

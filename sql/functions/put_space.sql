@@ -1,6 +1,6 @@
 -- A space does not change: the same definition again is nothing to do, another one under its name is refused.
 -- The first space of a tenant becomes its active one.
-create function pgrag.put_space(
+create or replace function pgrag.put_space(
   p_tenant          text,
   p_space           text,
   p_model           text,

@@ -1,4 +1,4 @@
-create function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
+create or replace function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant_id bigint;

@@ -1,5 +1,5 @@
 -- Ends a key: tokens signed with it are refused from commit on, and so are principals already proven with it.
-create function pgrag.retire_signing_key(p_kid text) returns void
+create or replace function pgrag.retire_signing_key(p_kid text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update pgrag_private.signing_key k set retired_at = transaction_timestamp() where k.kid = p_kid and k.retired_at is null;

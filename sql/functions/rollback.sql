@@ -1,6 +1,6 @@
 -- Puts an earlier revision back: by default the one that was active before. What it leaves counts as withdrawn,
 -- so that a question about the past does not find it either, until it is activated again.
-create function pgrag.rollback(
+create or replace function pgrag.rollback(
   p_document        text,
   p_revision        text default null,
   p_expected_active text default null,

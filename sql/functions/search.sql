@@ -1,6 +1,6 @@
 -- Ranked passages that the reader may see, as rows. `complete` and its reason stand in each; an application that
 -- must tell "nothing" from "nothing for you to see" asks pgrag.search_json, which answers even without a row.
-create function pgrag.search(
+create or replace function pgrag.search(
   p_question   text,
   p_k          integer default 10,
   p_mode       text default 'hybrid',

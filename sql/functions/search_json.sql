@@ -1,6 +1,6 @@
 -- The same search, JSON in and JSON out: the answer says why it is empty. Fields as the arguments of
 -- pgrag.search, without the p_; each must have its own JSON type.
-create function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
+create or replace function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');

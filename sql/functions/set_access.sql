@@ -1,5 +1,5 @@
 -- Who may read a document, whole: the list replaces the one before. One row changes, and takes effect at commit.
-create function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
+create or replace function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');

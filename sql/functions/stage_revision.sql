@@ -2,7 +2,7 @@
 -- verified and activated. The same content again is the same revision, in whatever state it is.
 -- p_revision names it; left out, it is named by the hash of its content.
 -- p_skips: parts of the text, in code points, that no chunk will cover, on purpose.
-create function pgrag.stage_revision(
+create or replace function pgrag.stage_revision(
   p_document       text,
   p_body           text,
   p_title          text default '',

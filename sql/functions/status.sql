@@ -1,5 +1,5 @@
 -- What is installed, without a word of what is in it: any role of pgrag may ask.
-create function pgrag.status() returns jsonb
+create or replace function pgrag.status() returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_vector text;

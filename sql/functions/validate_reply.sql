@@ -3,7 +3,7 @@
 -- The database is asked again: a citation must still be readable, still in force (at the packet's as_of, where
 -- it has one) and not deleted, and a quote is looked for in the stored text, not in what the packet carries.
 -- Membership is not support: nothing here says that the excerpts bear the answer out, and the result says so.
-create function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
+create or replace function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');

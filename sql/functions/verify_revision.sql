@@ -4,7 +4,7 @@
 -- The chunks laid end to end, with the declared skips between them, must be the body: each contributes what
 -- lies behind the end of those before it, and what overlaps must be the end of its predecessor. That proves
 -- every span in one pass, where cutting each span out of the body would read the body once a chunk.
-create function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
+create or replace function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
 returns table (state text, chunks integer, faults text[])
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

@@ -1,4 +1,4 @@
-create function pgrag.version() returns text
+create or replace function pgrag.version() returns text
 language sql immutable parallel safe
 return '0.1.0';
 

@@ -1,4 +1,4 @@
-create function pgrag.whoami(p_token text default null)
+create or replace function pgrag.whoami(p_token text default null)
 returns table (tenant text, subject text, kind text, source text, known boolean, groups text[], expires_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

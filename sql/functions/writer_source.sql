@@ -1,5 +1,5 @@
 -- What a connector needs to know of its own source before it sends text anywhere.
-create function pgrag.writer_source(p_token text default null)
+create or replace function pgrag.writer_source(p_token text default null)
 returns table (tenant text, source text, trust text, processors text[])
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

@@ -1,5 +1,5 @@
 -- As pgrag.documents, OFFSET 0 included; one row for each chunk.
-create view pgrag.chunks with (security_barrier) as
+create or replace view pgrag.chunks with (security_barrier) as
   select encode(c.chunk_id, 'hex') as chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page,
          c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
     from pgrag_data.document d

@@ -1,6 +1,6 @@
 -- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction. OFFSET 0 keeps the caller's
 -- own conditions behind the policies, leakproof ones too: a look-up by name would touch hidden rows, which can be counted.
-create view pgrag.documents with (security_barrier) as
+create or replace view pgrag.documents with (security_barrier) as
   select s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated,
          nullif(r.effective_from, '-infinity') as effective_from, nullif(r.effective_to, 'infinity') as effective_to,
          s.trust, r.chunk_count as chunks, r.created_at as ingested_at

@@ -1,6 +1,6 @@
 -- Hits to a packet: whole passages in rank order while they fit, none below the threshold, none cut. What does
 -- not fit is listed; strict mode refuses instead.
-create function pgrag_private.build_packet(
+create or replace function pgrag_private.build_packet(
   p_principal   pgrag_private.principal,
   p_question    text,
   p_as_of       timestamptz,
@@ -91,13 +91,13 @@ $$;
 -- Digests of what the reader was (self and groups) and of what the reader could see (revisions), so that two
 -- packets can be told to rest on the same state. Keyed: internal ids are small numbers, and a bare hash of them
 -- could be guessed back.
-create function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
+create or replace function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'access|v1|' || p_principal.tenant_id || '|' || array_to_string(
   array(select c.principal_id from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
          order by c.principal_id), ','));
 
-create function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
+create or replace function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id || '|' || array_to_string(
   pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','));

@@ -1,7 +1,7 @@
 -- The principal of this call: from the token where one is passed, otherwise from the setting that
 -- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
 -- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
-create function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
+create or replace function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_setting   text := nullif(current_setting('pgrag.principal', true), '');
@@ -50,6 +50,6 @@ end
 $$;
 
 -- What ties a setting to one transaction of one backend.
-create function pgrag_private.transaction_mark() returns text
+create or replace function pgrag_private.transaction_mark() returns text
 language sql stable parallel restricted
 return pg_backend_pid() || ':' || (extract(epoch from transaction_timestamp()) * 1000000)::bigint;

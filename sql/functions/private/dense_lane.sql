@@ -3,7 +3,7 @@
 -- every search of its tenant fail), and that the planner can never answer from an approximate index. WITH TIES
 -- leaves ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN,
 -- and it is no candidate.
-create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
+create or replace function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
                                          p_embedding public.vector, p_limit integer)
 returns table (revision_id bigint, chunk_no integer, cosine double precision)
 language plpgsql stable parallel restricted as $$

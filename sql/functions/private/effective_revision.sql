@@ -1,6 +1,6 @@
 -- The revisions of a document that have been put in force and were not withdrawn, with the activation that last put
 -- each in force. A rollback withdraws every revision put in force after the one that it goes back to.
-create function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
+create or replace function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
 returns table (revision_id bigint, activation_id bigint)
 language sql stable parallel restricted
 begin atomic
@@ -22,7 +22,7 @@ end;
 -- several, the one that took effect last, and of those the one put in force last. A revision that was never active
 -- is in force at no time. At most one row: as a set it is planned within its caller's query, where a scalar function
 -- would be planned anew for each document (measured: 50 times the cost).
-create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
+create or replace function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
 returns table (revision_id bigint)
 language sql stable parallel restricted
 begin atomic

@@ -1,5 +1,5 @@
 -- Names to internal ids. "Not there" and "not yours" are the same answer everywhere: RG401.
-create function pgrag_private.not_found(p_what text) returns void
+create or replace function pgrag_private.not_found(p_what text) returns void
 language plpgsql immutable parallel safe as $$
 begin
   raise exception using errcode = 'RG401', message = format('there is no such %s', p_what),
@@ -7,7 +7,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_tenant(p_tenant text) returns bigint
+create or replace function pgrag_private.find_tenant(p_tenant text) returns bigint
 language plpgsql stable parallel restricted as $$
 declare
   v_id bigint;
@@ -20,7 +20,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
+create or replace function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
 language plpgsql stable parallel restricted as $$
 declare
   v_space pgrag_data.embedding_space;
@@ -33,7 +33,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
+create or replace function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_principal pgrag_data.principal;
@@ -48,7 +48,7 @@ end
 $$;
 
 -- The source that a writer or an admin acts on: a writer's own, and no other; an admin names one of its tenant.
-create function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
+create or replace function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
 language plpgsql stable parallel restricted as $$
 declare
   v_source pgrag_data.source;
@@ -70,7 +70,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
+create or replace function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
 language plpgsql stable parallel restricted as $$
 declare
   v_document pgrag_data.document;
@@ -84,7 +84,7 @@ begin
 end
 $$;
 
-create function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
+create or replace function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
 language plpgsql stable parallel restricted as $$
 declare
   v_revision pgrag_data.revision;

@@ -1,11 +1,11 @@
 -- One failing check of a reply.
-create function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
+create or replace function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
 language sql immutable parallel safe
 return jsonb_build_array(jsonb_build_object('check', p_check, 'id', p_id, 'message', p_message));
 
 -- Why a cited chunk no longer counts. Only a reader who may still read the document is told which way it changed;
 -- to anyone else a deleted, a forbidden and an absent one are the same.
-create function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
+create or replace function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
 language plpgsql stable parallel restricted as $$
 declare
   v_document pgrag_data.document;
@@ -24,7 +24,7 @@ $$;
 
 -- Quotes are compared as written and, failing that, after this: Unicode NFC, typographic quotes and dashes made
 -- plain, runs of white space made one space.
-create function pgrag_private.plain_quote(p_text text) returns text
+create or replace function pgrag_private.plain_quote(p_text text) returns text
 language sql immutable parallel safe
 return btrim(regexp_replace(
   translate(normalize(p_text, nfc), U&'\2018\2019\201A\201C\201D\201E\2010\2011\2012\2013\2014\00A0', '''''''"""----- '),

@@ -1,6 +1,6 @@
 -- One padded block of an HMAC-SHA256 key (RFC 2104): the key, to 64 bytes, each byte xor p_byte. Made once,
 -- when a key is added, so that verifying needs no more than two calls of the built-in sha256.
-create function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
+create or replace function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
 language plpgsql immutable parallel safe as $$
 declare
   v_block bytea := case when octet_length(p_secret) > 64 then sha256(p_secret) else p_secret end;
@@ -14,6 +14,6 @@ end
 $$;
 
 -- 256 bits from the server's strong random source (each UUID carries 122).
-create function pgrag_private.random_secret() returns bytea
+create or replace function pgrag_private.random_secret() returns bytea
 language sql volatile parallel safe
 return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));

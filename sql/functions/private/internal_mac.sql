@@ -1,7 +1,7 @@
 -- HMAC-SHA256 of a text under one of this database's own keys, as hex. Key bytes stand only in plain
 -- assignments: in an SQL statement or an SQL-language function they could be printed with the plan.
 -- Nobody but the engine may call it: a function that signs what its caller chooses is a forge.
-create function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
+create or replace function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
 language plpgsql stable parallel restricted as $$
 declare
   v_inner bytea;

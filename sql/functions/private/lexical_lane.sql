@@ -9,7 +9,7 @@
 --
 -- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6,
 -- and the tail of that series is 1/(tf + ½) to within rounding, which gives tf back exactly up to 255.
-create function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
+create or replace function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
 returns table (revision_id bigint, chunk_no integer, score double precision, relevance double precision)
 language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
@@ -69,7 +69,7 @@ end
 $$;
 
 -- The lexemes of a question in each language that the scope has. None at all: it is made of stop words.
-create function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
+create or replace function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
 returns table (language text, lexeme text)
 language plpgsql stable parallel restricted as $$
 #variable_conflict use_column

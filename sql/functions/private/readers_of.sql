@@ -1,6 +1,6 @@
 -- Who the reader is, for access: itself, the groups it is in, the groups they are in, and everyone. UNION
 -- stops at what it has seen, so a cycle of groups ends; a dropped principal leads nowhere.
-create function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+create or replace function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
 language sql stable parallel restricted
 begin atomic
   with recursive closure (principal_id) as (
@@ -19,7 +19,7 @@ begin atomic
 end;
 
 -- The access lists that let the reader in.
-create function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+create or replace function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
 language sql stable parallel restricted
 begin atomic
   select distinct e.acl_id
@@ -29,7 +29,7 @@ end;
 
 -- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
 -- it is read again in a statement of its own, which sees what the other committed.
-create function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
+create or replace function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
 language plpgsql volatile parallel unsafe as $$
 declare
   v_ids         bigint[];

@@ -1,6 +1,6 @@
 -- JSON requests: each field of exactly its JSON type, none unknown. JSON would let "2", true and 1.5 through
 -- a cast to a number in one language or another; here they are refused by name.
-create function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
+create or replace function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
 language plpgsql immutable parallel safe as $$
 declare
   v_key   text;
@@ -46,7 +46,7 @@ begin
 end
 $$;
 
-create function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+create or replace function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
 language sql stable parallel restricted
 return pgrag_private.retrieve(
   p_principal,

@@ -8,7 +8,7 @@
 -- relevance is the normalised fused score, comparable across questions: 0.7 × BM25 over the most that the
 -- question could score + 0.3 × cosine (never below 0) in hybrid mode, the one of the lane in the other two.
 -- The threshold applies to it, whatever fusion orders the hits.
-create function pgrag_private.retrieve(
+create or replace function pgrag_private.retrieve(
   p_principal  pgrag_private.principal,
   p_question   text,
   p_k          integer,
@@ -145,22 +145,22 @@ end
 $$;
 
 -- Below these the best hit is no evidence. Measured: see docs/ranking.md.
-create function pgrag_private.default_threshold(p_mode text) returns double precision
+create or replace function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
 return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end;
 
 -- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
-create function pgrag_private.score(p_score double precision) returns numeric
+create or replace function pgrag_private.score(p_score double precision) returns numeric
 language sql immutable parallel safe
 return trim_scale(round(p_score::numeric, 6));
 
 -- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
-create function pgrag_private.utc(p_time timestamptz) returns text
+create or replace function pgrag_private.utc(p_time timestamptz) returns text
 language sql stable parallel safe
 return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
 
 -- What is said of a chunk wherever it is shown: where it is from, and its text.
-create function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
 language sql stable parallel restricted
 begin atomic
   select jsonb_build_object(
@@ -191,7 +191,7 @@ begin atomic
 end;
 
 -- Bounds of a question. p_k and the rest are what PostgreSQL's types let through.
-create function pgrag_private.check_request(p_question text, p_k integer, p_mode text, p_fusion text, p_as_of timestamptz,
+create or replace function pgrag_private.check_request(p_question text, p_k integer, p_mode text, p_fusion text, p_as_of timestamptz,
                                             p_candidates integer, p_threshold double precision) returns void
 language plpgsql immutable parallel safe as $$
 begin
@@ -220,7 +220,7 @@ end
 $$;
 
 -- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
-create function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
+create or replace function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
 returns pgrag_data.embedding_space
 language plpgsql stable parallel restricted as $$
 declare

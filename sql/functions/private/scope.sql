@@ -2,7 +2,7 @@
 -- (document frequencies, average length, candidates) is computed over these rows and no others.
 -- p_as_of null: the active revision, while it is in force; otherwise the one effective at that time. Access
 -- and tombstones are today's either way.
-create function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
+create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
 returns bigint[]
 language plpgsql stable parallel restricted as $$
 declare
@@ -47,7 +47,7 @@ $$;
 
 -- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
 -- filter that silently does nothing shows more than was asked for.
-create function pgrag_private.check_filter(p_filter jsonb) returns void
+create or replace function pgrag_private.check_filter(p_filter jsonb) returns void
 language plpgsql immutable parallel safe as $$
 declare
   v_key   text;
@@ -86,13 +86,13 @@ begin
 end
 $$;
 
-create function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
+create or replace function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
 language sql immutable parallel safe
 return case jsonb_typeof(p_filter -> p_key)
   when 'string' then array[p_filter ->> p_key]
   when 'array' then array(select value from jsonb_array_elements_text(p_filter -> p_key))
 end;
 
-create function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
+create or replace function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
 language sql stable parallel safe
 return (p_filter ->> p_key)::date;

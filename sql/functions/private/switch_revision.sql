@@ -1,6 +1,6 @@
 -- The switch that activation and rollback are. The document's row is locked first, so that two switches of one
 -- document queue; what was expected is compared on the locked row.
-create function pgrag_private.switch_revision(
+create or replace function pgrag_private.switch_revision(
   p_principal       pgrag_private.principal,
   p_document        pgrag_data.document,
   p_revision        pgrag_data.revision,

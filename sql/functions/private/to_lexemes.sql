@@ -1,6 +1,6 @@
 -- Text to lexemes, for chunks and questions alike. The language picks the stemmer, and one that PostgreSQL
 -- does not know is split into words and otherwise left alone ('simple').
-create function pgrag_private.text_config(p_language text) returns regconfig
+create or replace function pgrag_private.text_config(p_language text) returns regconfig
 language sql immutable parallel safe
 return case split_part(lower(p_language), '-', 1)
   when 'ar' then 'pg_catalog.arabic'::regconfig
@@ -40,7 +40,7 @@ end;
 -- whole as a file's name, so: a hyphen before a digit and a slash between letters or digits split, and an identifier
 -- (joined by - _ . / : # and holding a digit or an underscore) is kept whole as a lexeme of its own, "pay-402", and so
 -- is each part of it between / : #. Letters are composed first: a base letter with a mark is the letter.
-create function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+create or replace function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
 language sql immutable parallel safe
 return to_tsvector(pgrag_private.text_config(p_language),
                    regexp_replace(normalize(p_text, nfc), '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g'))
@@ -54,6 +54,6 @@ return to_tsvector(pgrag_private.text_config(p_language),
      ), ''::tsvector);
 
 -- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
-create function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
+create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
 language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));

@@ -1,7 +1,7 @@
 -- A JWT, HS256, to the principal that it proves. The order is fixed: sizes and alphabet, then the header (it
 -- names the key, so it must be read before the signature is checked), then the signature, and only then is
 -- anything of the payload looked at. An unknown key and a bad signature are one error.
-create function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
+create or replace function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_parts     text[];
@@ -105,12 +105,12 @@ end
 $$;
 
 -- base64url without padding to bytes. The alphabet was checked: PostgreSQL's decoder skips white space.
-create function pgrag_private.decode_base64url(p_part text) returns bytea
+create or replace function pgrag_private.decode_base64url(p_part text) returns bytea
 language sql immutable parallel safe
 return decode(translate(p_part, '-_', '+/') || repeat('=', (4 - length(p_part) % 4) % 4), 'base64');
 
 -- One part of a token to a JSON object, or null: an object that says a key twice is two statements, not one.
-create function pgrag_private.decode_part(p_part text) returns jsonb
+create or replace function pgrag_private.decode_part(p_part text) returns jsonb
 language plpgsql immutable parallel safe as $$
 declare
   v_text text := convert_from(pgrag_private.decode_base64url(p_part), 'UTF8');
