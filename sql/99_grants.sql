@@ -21,10 +21,12 @@ grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgr
 
 -- Readers.
 grant execute on function
-  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text),
+  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text,
+               text[], public.vector[], integer, integer, text, text, text[], text),
   pgrag.search_json(jsonb, text),
   pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision,
-               integer, text, integer, boolean, text),
+               integer, text, integer, boolean, text,
+               text[], public.vector[], integer, integer, text, text, text[], text),
   pgrag.packet_json(jsonb, text),
   pgrag.validate_reply(jsonb, jsonb, text),
   pgrag.excerpt(text, timestamptz, text),
@@ -37,7 +39,7 @@ grant execute on function
   pgrag.writer_source(text),
   pgrag.active_space(text),
   pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
-                       text, text, text, text, int4range[]),
+                       text, text, text, text, int4range[], jsonb),
   pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
   pgrag.verify_revision(text, text, integer),
   pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),

@@ -15,7 +15,15 @@ create or replace function pgrag.packet(
   p_budget_unit text default 'characters',
   p_reserve     integer default 0,
   p_strict      boolean default false,
-  p_token       text default null
+  p_token       text default null,
+  p_probes            text[] default null,
+  p_probe_embeddings  public.vector[] default null,
+  p_per_document      integer default null,
+  p_per_source        integer default null,
+  p_isolation         text default 'auto',
+  p_profile           text default 'normal',
+  p_order             text[] default null,
+  p_reranker          text default null
 ) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -23,8 +31,8 @@ declare
 begin
   return pgrag_private.build_packet(
     v_principal, p_question, p_as_of,
-    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter,
-                           p_candidates, p_threshold),
+    pgrag_private.retrieve(v_principal, (p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold, p_probes, p_probe_embeddings,
+                           p_per_document, p_per_source, p_isolation, p_profile, p_order, p_reranker)::pgrag_private.search_request),
     p_budget, p_budget_unit, p_reserve, p_strict);
 end
 $$;

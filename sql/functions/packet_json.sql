@@ -4,7 +4,9 @@ declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
 begin
   perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
-                                           'filter', 'candidates', 'threshold', 'budget', 'budget_unit', 'reserve', 'strict');
+                                           'filter', 'candidates', 'threshold', 'probes', 'probe_embeddings', 'per_document', 'per_source',
+                                           'isolation', 'profile', 'order', 'reranker',
+                                           'budget', 'budget_unit', 'reserve', 'strict');
   return pgrag_private.build_packet(
     v_principal, p_request ->> 'question', (p_request ->> 'as_of')::timestamptz,
     pgrag_private.retrieve_json(v_principal, p_request, 8),

@@ -6,7 +6,8 @@ declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
 begin
   perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
-                                           'filter', 'candidates', 'threshold');
+                                           'filter', 'candidates', 'threshold', 'probes', 'probe_embeddings', 'per_document', 'per_source',
+                                           'isolation', 'profile', 'order', 'reranker');
   return pgrag_private.retrieve_json(v_principal, p_request, 10);
 end
 $$;

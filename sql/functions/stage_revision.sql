@@ -18,7 +18,8 @@ create or replace function pgrag.stage_revision(
   p_chunker        text default '',
   p_tokenizer      text default '',
   p_space          text default null,
-  p_skips          int4range[] default '{}'
+  p_skips          int4range[] default '{}',
+  p_metadata       jsonb default '{}'
 ) returns table (revision text, state text, created boolean)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -51,6 +52,7 @@ begin
     raise exception using errcode = 'RG408', message = 'the effective period is empty, or not within the years 1 to 9999',
       hint = 'Pass effective_from before effective_to, which is the first moment at which it no longer holds.';
   end if;
+  perform pgrag_private.check_metadata(p_metadata, 'RG408', 'the metadata');
   if p_space is not null then
     v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
   end if;
@@ -59,6 +61,9 @@ begin
     p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
     coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
     p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
+  if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
+    v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
+  end if;
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
 
   -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does
@@ -74,10 +79,10 @@ begin
   end if;
 
   insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
-                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
+                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips, metadata)
   values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
           coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'),
-          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
+          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips, p_metadata)
   on conflict on constraint revision_revision_key do nothing
   returning revision_id into v_revision_id;
   if v_revision_id is not null then

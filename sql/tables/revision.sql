@@ -26,6 +26,7 @@ create table pgrag_data.revision (
   token_count    bigint not null default 0,
   created_at     timestamptz not null default transaction_timestamp(),
   verified_at    timestamptz,
+  metadata       jsonb not null default '{}',
   constraint revision_pkey primary key (tenant_id, revision_id),
   constraint revision_revision_key unique (tenant_id, document_id, revision),
   constraint revision_document_key unique (tenant_id, document_id, revision_id),

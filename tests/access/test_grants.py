@@ -241,6 +241,8 @@ def test_everything_below_a_read_is_stable(superuser: psycopg.Connection[Any]) -
         "current_principal",
         "verify_token",
         "scope",
+        "scope_parts",
+        "lexical_plans",
         "lexical_lane",
         "dense_lane",
         "describe_chunk",

@@ -84,7 +84,9 @@ def test_an_oversize_passage_is_skipped_and_smaller_ones_still_fit(shelf: World)
 def test_what_a_packet_holds(shelf: World) -> None:
     packet, again = shelf.packet("widget", k=2), shelf.packet("widget", k=2)
     assert packet.keys() == {"version", "question", "status", "reason", "excerpts", "omitted", "complete", "complete_reason", "as_of", "access_state", "corpus_state", "policy", "limits", "issued_at", "seal"}
-    assert packet["policy"] == {"mode": "lexical", "k": 2, "candidates": 100, "bm25": {"k1": 1.2, "b": 0.75}, "threshold": 0.16}
+    assert packet["policy"] == {
+        "mode": "lexical", "k": 2, "candidates": 100, "profile": "normal", "isolation": "auto", "lexical_route": "scope",
+        "bm25": {"k1": 1.2, "b": 0.75}, "threshold": 0.22}
     assert (packet["version"], packet["question"], packet["complete_reason"]) == (1, "widget", "k_returned")
     for excerpt, hit in zip(packet["excerpts"], shelf.search("widget", k=2)["hits"], strict=True):
         assert excerpt == hit | {"id": excerpt["id"], "text_sha256": hashlib.sha256(hit["text"].encode()).hexdigest()}

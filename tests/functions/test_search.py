@@ -458,8 +458,11 @@ def test_statistics_are_those_of_the_filtered_scope(shelf: World) -> None:
     assert by_document(narrow)["b"]["lexical_score"] == pytest.approx(bm25(["widget", "b"], [["widget", "b"]])[0], abs=2e-6)
 
 
-LANE = ("select string_agg(r.revision || ' ' || float8send(l.score)::text || ' ' || float8send(l.relevance)::text, ',' order by r.revision_id) "
-        "from pgrag_private.lexical_lane(%s, array(select active_revision_id from pgrag_data.document), %s) l join pgrag_data.revision r using (revision_id)")
+LANE = ("select string_agg(r.revision || ' ' || float8send(l.score)::text || ' ' || float8send(l.share)::text || float8send(l.evidence)::text, ',' order by r.revision_id) "
+        "from unnest(pgrag_private.lexical_plans(%s, (select array[('{xx}', array_agg(r.revision_id order by 1), array_agg(r.chunk_count order by r.revision_id), "
+        "sum(r.chunk_count), sum(r.lexeme_count))::pgrag_private.scope_part] from pgrag_data.revision r), array[%s], '{}', '{}', false)) p "
+        "cross join lateral pgrag_private.lexical_lane(p_tenant_id => %s, p_plan => p, p_limit => 100, p_also_revisions => null, p_also_chunks => null) l "
+        "join pgrag_data.revision r using (revision_id)")
 
 
 @pytest.mark.contract("F9")
@@ -477,5 +480,5 @@ def test_sums_do_not_depend_on_the_plan(database: Database) -> None:
         for setting in ("work_mem = '4MB'", "enable_hashjoin = off", "enable_mergejoin = off", "enable_nestloop = off", "enable_hashagg = off", "enable_sort = off", "work_mem = '64kB'"):
             with superuser.transaction():
                 superuser.execute(f"set local {setting}")
-                found.add(superuser.execute(LANE, (tenant, " ".join(words))).fetchone()[0])
+                found.add(superuser.execute(LANE, (tenant, " ".join(words), tenant)).fetchone()[0])
     assert len(found) == 1

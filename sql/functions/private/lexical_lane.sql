@@ -1,86 +1,108 @@
--- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over every chunk of the scope that holds a word of the question.
+-- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (with ties, which the caller
+-- breaks by chunk id), and those that the caller asks about (p_also_…), if they hold any word.
 --
--- All statistics are the reader's own. N and the average length come from the scope, the document frequency
--- of a lexeme from the hits of this very pass, so no score depends on a row that the reader may not see.
+-- All statistics are the reader's own: the document frequency of a lexeme is counted among the hits of this very pass,
+-- so no score depends on a row that the reader may not see. Each lexeme has a slot, a column that is computed once a
+-- row: measured, a quarter of the time of joining rows with lexemes.
 --
--- A chunk is scored with the question's lexemes in the chunk's language. `relevance` is the score over the
--- most that the question could reach in that language, sum(idf * (k1 + 1)): a number from 0 to 1 that means
--- the same for every question.
+-- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6, and the
+-- tail of that series is 1/(tf + ½) to within rounding, so that 6/pi² / (1 - ts_rank), rounded down, is tf, up to 255.
 --
--- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6,
--- and the tail of that series is 1/(tf + ½) to within rounding, which gives tf back exactly up to 255.
-create or replace function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
-returns table (revision_id bigint, chunk_no integer, score double precision, relevance double precision)
-language plpgsql stable parallel restricted as $$
+--   score       sum(idf * (k1 + 1) * tf / (tf + K)),  K = k1 * (1 - b + b * length / average),  idf = ln(1 + (N - df + ½) / (df + ½))
+--   part        what each lexeme adds to it, and tf its frequency, in the order of the plan
+--   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question
+--   coverage    how much of the question is there at all: the idf of the lexemes that the chunk has, over that of all
+--   evidence    share again
+-- The last two are there to be compared with a threshold, across questions, scopes and readers. Their idf is smoothed as if the
+-- scope had a hundred chunks more and each lexeme were in one of them more: whoever sees one chunk and whoever sees a million
+-- get about the same number for the same hit.
+create or replace function pgrag_private.lexical_lane(
+  p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_limit integer, p_also_revisions bigint[], p_also_chunks integer[]
+) returns table (revision_id bigint, chunk_no integer, score double precision, share double precision,
+                 coverage double precision, evidence double precision, tf double precision[], part double precision[])
+language plpgsql stable parallel restricted rows 100 set enable_seqscan = off set work_mem = '32MB' as $$
 #variable_conflict use_column
 declare
-  k1 constant double precision := 1.2;
-  b  constant double precision := 0.75;
-  v_term_languages text[];   -- the question's terms: each language of the scope with each of its lexemes
-  v_term_lexemes   text[];
-  v_lexemes        text[];   -- the lexemes alone, once each
-  v_queries        tsquery[];
-  v_any            tsquery;
-  v_n              double precision;
-  v_average        double precision;
+  v_slots integer := cardinality(p_plan.queries);
+  v_keys  bigint[];
+  v_source text;
+  v_df    text := 'count(*) filter (where tf% > 0)::float8 as df%';
 begin
-  select array_agg(t.language), array_agg(t.lexeme) into v_term_languages, v_term_lexemes
-    from pgrag_private.question_terms(p_tenant_id, p_revisions, p_question) t;
-  if v_term_lexemes is null then
-    return;
+  if p_plan.route = 'scope' then
+    -- OFFSET 0: a row outside the scope is not so much as touched.
+    v_source := 'unnest(($2).revisions) as s (revision_id)
+      cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
+                           where c.tenant_id = $1 and c.revision_id = s.revision_id offset 0) l
+      where ';
+  else
+    if p_plan.must_hold is null then
+      v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end as df%';
+    else
+      v_df := '($2).df[%] as df%';
+    end if;
+    -- With sequential scans off the index is the only way left, as long as the key of the revisions is kept from the planner.
+    v_keys := pgrag_private.lexeme_keys(p_tenant_id, coalesce(p_plan.must_hold, p_plan.lexemes[:p_plan.searched]));
+    v_source := 'pgrag_data.chunk_lex l
+      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.must_hold is null then '&&' else '@>' end || ' $3
+        and l.tenant_id + 0 = $1 and l.revision_id + 0 = any (($2).revisions) and ';
   end if;
-  select array_agg(lexeme order by lexeme), array_agg(query order by lexeme), string_agg(query::text, ' | ' order by lexeme)::tsquery
-    into v_lexemes, v_queries, v_any
-    from (select distinct lexeme collate "C" as lexeme, array_to_tsvector(array[lexeme])::text::tsquery as query
-            from unnest(v_term_lexemes) as t (lexeme)) terms;
-  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0) into v_n, v_average
-    from unnest(p_revisions) as s (revision_id)
-    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
-
-  return query
-  with hit as materialized (
-    select l.revision_id, l.chunk_no, l.language, l.length, l.lexemes
-      from unnest(p_revisions) as s (revision_id)
-      join pgrag_data.chunk_lex l on l.tenant_id = p_tenant_id and l.revision_id = s.revision_id
-     where l.lexemes @@ v_any
-  ), occurrence as materialized (
-    select h.revision_id, h.chunk_no, h.language, t.lexeme,
-           round(1 / (1.6449340668482264 * (1 - ts_rank('{1,1,1,1}', h.lexemes, t.query))) - 0.5) as tf,
-           k1 * (1 - b + b * h.length / v_average) as k
-      from hit h
-      cross join unnest(v_lexemes, v_queries) as t (lexeme, query)
-     where h.lexemes @@ t.query
-  ), term as materialized (
-    select t.language, t.lexeme, i.idf,
-           sum(i.idf * (k1 + 1)) over (partition by t.language order by t.lexeme
-                                       rows between unbounded preceding and unbounded following) as most
-      from unnest(v_term_languages, v_term_lexemes) as t (language, lexeme)
-      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
-      cross join lateral (values (ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)))) as i (idf)
-  )
-  -- Sums are taken in the order of the lexemes: floating-point addition in another order is another number.
-  select o.revision_id, o.chunk_no,
-         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme),
-         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme) / min(t.most)
-    from occurrence o
-    join term t on t.language = o.language and t.lexeme = o.lexeme
-   group by o.revision_id, o.chunk_no;
+  return query execute
+    'with hit as materialized (
+       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ')
+         || case when p_plan.condition is null then ', true as held' else ', l.lexemes @@ ($2).condition as held' end || '
+         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = ($2).language
+     ), weight as materialized (
+       select counted.*, ' || pgrag_private.each_slot(v_slots, 'pgrag_private.bm25_idf(($2).chunks, df%) * 2.2::float8 as w%,
+              pgrag_private.bm25_idf(($2).chunks + 100, df% + 1) as s%', ', ') || '
+         from (select ' || pgrag_private.each_slot(v_slots, v_df, ', ') || '
+                 from hit) counted
+     ), also as (
+       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || '
+         from unnest($5, $6) as a (revision_id, chunk_no)
+        cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
+                             where c.tenant_id = $1 and c.revision_id = a.revision_id and c.chunk_no = a.chunk_no offset 0) l
+        where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
+     ), best as (
+       select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+         from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
+        cross join weight
+        order by score desc
+        fetch first $4 rows with ties
+     ), chosen as (
+       select revision_id, chunk_no, score, k, ' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || ' from best
+       union all
+       select revision_id, chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ', k, '
+         || pgrag_private.each_slot(v_slots, 'tf%', ', ') || '
+         from (select also.*, ' || pgrag_private.bm25_norm() || ' as k from also
+                where (' || pgrag_private.each_slot(v_slots, 'tf%', '+') || ') > 0
+                  and not exists (select from best b where b.revision_id = also.revision_id and b.chunk_no = also.chunk_no)) a
+        cross join weight
+     )
+     select revision_id, chunk_no, score, least(score / (' || pgrag_private.each_slot(v_slots, 'w%*($2).worth[%]', '+') || '), 1),
+            least((' || pgrag_private.each_slot(v_slots, 'case when tf% > 0 then s% else 0 end', '+') || ')
+              / (' || pgrag_private.each_slot(v_slots, 's%*($2).worth[%]', '+') || '), 1),
+            least((' || pgrag_private.each_slot(v_slots, 's%*tf%/(tf%+k)', '+') || ')
+              / (' || pgrag_private.each_slot(v_slots, 's%*($2).worth[%]', '+') || '), 1),
+            array[' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || '],
+            array[' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', ', ') || ']
+       from chosen cross join weight'
+    using p_tenant_id, p_plan, v_keys, p_limit, coalesce(p_also_revisions, '{}'), coalesce(p_also_chunks, '{}');
 end
 $$;
 
--- The lexemes of a question in each language that the scope has. None at all: it is made of stop words.
-create or replace function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
-returns table (language text, lexeme text)
-language plpgsql stable parallel restricted as $$
-#variable_conflict use_column
-begin
-  return query
-  select l.language, t.lexeme
-    from (select distinct l.language
-            from (select distinct r.languages
-                    from unnest(p_revisions) as s (revision_id)
-                    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id) r
-            cross join unnest(r.languages) as l (language)) l
-    cross join lateral unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme);
-end
-$$;
+-- The lane's statement is written out of these pieces and whole numbers alone; every value is a parameter.
+create or replace function pgrag_private.each_slot(p_slots integer, p_piece text, p_between text) returns text
+language sql immutable parallel safe
+return (select string_agg(replace(p_piece, '%', slot::text), p_between order by slot) from generate_series(1, p_slots) as s (slot));
+
+create or replace function pgrag_private.tf_slot() returns text
+language sql immutable parallel safe
+return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%]))) as tf%';
+
+create or replace function pgrag_private.bm25_norm() returns text
+language sql immutable parallel safe
+return '1.2::float8 * (0.25::float8 + 0.75::float8 * length / ($2).length)';
+
+create or replace function pgrag_private.bm25_idf(p_chunks double precision, p_df double precision) returns double precision
+language sql immutable parallel safe
+return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8));

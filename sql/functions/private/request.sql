@@ -18,9 +18,9 @@ begin
     end if;
     v_type := jsonb_typeof(v_value);
     continue when v_type = 'null' and v_key not in ('k', 'candidates', 'budget', 'reserve', 'strict', 'question');
-    if v_key in ('k', 'candidates', 'budget', 'reserve') then
+    if v_key in ('k', 'candidates', 'per_document', 'per_source', 'budget', 'reserve') then
       if v_type <> 'number' or (v_value #>> '{}') !~ '^-?[0-9]{1,9}$' then
-        raise exception using errcode = case when v_key in ('k', 'candidates') then 'RG302' else 'RG306' end,
+        raise exception using errcode = case when v_key in ('budget', 'reserve') then 'RG306' else 'RG302' end,
           message = format('%s must be a whole number', v_key), detail = format('%s: %s', v_key, left(v_value::text, 40)),
           hint = 'Write it without a fraction and without quotes.';
       end if;
@@ -29,9 +29,14 @@ begin
        or v_key = 'filter' and v_type <> 'object'
        or v_key = 'embedding' and (v_type <> 'array'
             or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
-       or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
+       or v_key in ('probes', 'order') and (v_type <> 'array' or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")'))
+       or v_key = 'probe_embeddings' and (v_type <> 'array'
+            or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "array" || @.size() < 1 || @.size() > 4000)')
+            or jsonb_path_exists(v_value, 'strict $[*][*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key not in ('threshold', 'strict', 'filter', 'embedding', 'probes', 'order', 'probe_embeddings') and v_type <> 'string' then
       raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
-        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
+        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, '
+               'probes and order lists of texts, probe_embeddings a list of embeddings, all else text.';
     elsif v_key = 'threshold' and (v_value #>> '{}')::numeric not between 0 and 1 then
       raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1',
         hint = 'Leave it out for the mode''s default.';
@@ -46,17 +51,30 @@ begin
 end
 $$;
 
+create or replace function pgrag_private.json_texts(p_list jsonb) returns text[]
+language sql immutable parallel safe
+return case when jsonb_typeof(p_list) = 'array' then array(select value from jsonb_array_elements_text(p_list)) end;
+
 create or replace function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
 language sql stable parallel restricted
 return pgrag_private.retrieve(
   p_principal,
-  p_request ->> 'question',
-  coalesce((p_request ->> 'k')::integer, p_default_k),
-  coalesce(p_request ->> 'mode', 'hybrid'),
-  (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
-  p_request ->> 'space',
-  coalesce(p_request ->> 'fusion', 'convex'),
-  (p_request ->> 'as_of')::timestamptz,
-  nullif(p_request -> 'filter', 'null'),
-  coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
-  round((p_request ->> 'threshold')::numeric, 15)::double precision); -- rounded: 1e-400 is none of double precision
+  (p_request ->> 'question',
+   coalesce((p_request ->> 'k')::integer, p_default_k),
+   coalesce(p_request ->> 'mode', 'hybrid'),
+   (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
+   p_request ->> 'space',
+   coalesce(p_request ->> 'fusion', 'convex'),
+   (p_request ->> 'as_of')::timestamptz,
+   nullif(p_request -> 'filter', 'null'),
+   coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
+   round((p_request ->> 'threshold')::numeric, 15)::double precision, -- rounded: 1e-400 is none of double precision
+   pgrag_private.json_texts(p_request -> 'probes'),
+   (select array_agg(e.embedding::text::public.vector order by e.n)
+      from jsonb_array_elements(nullif(p_request -> 'probe_embeddings', 'null')) with ordinality as e (embedding, n)),
+   (p_request ->> 'per_document')::integer,
+   (p_request ->> 'per_source')::integer,
+   coalesce(p_request ->> 'isolation', 'auto'),
+   coalesce(p_request ->> 'profile', 'normal'),
+   pgrag_private.json_texts(p_request -> 'order'),
+   p_request ->> 'reranker')::pgrag_private.search_request);

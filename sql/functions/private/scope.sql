@@ -2,9 +2,16 @@
 -- (document frequencies, average length, candidates) is computed over these rows and no others.
 -- p_as_of null: the active revision, while it is in force; otherwise the one effective at that time. Access
 -- and tombstones are today's either way.
-create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
-returns bigint[]
-language plpgsql stable parallel restricted as $$
+--
+-- What a scan touches can be counted by any role, so OFFSET 0 keeps the filters behind the access rules: a plan that begins
+-- with a filter touches hidden rows that pass it. p_index allows that, for a reader who may see more documents than
+-- scope_first_limit(): the filters are then answered by their indexes first.
+create or replace function pgrag_private.visible_revisions(
+  p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean default false
+)
+returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
+language plpgsql stable parallel restricted rows 10000 as $$
+#variable_conflict use_column
 declare
   v_acls      bigint[] := array(select acl_id from pgrag_private.permitted_acls(p_tenant_id, p_reader_id) as a (acl_id));
   v_sources   text[]   := pgrag_private.filter_values(p_filter, 'source');
@@ -14,12 +21,45 @@ declare
   v_tags      text[]   := pgrag_private.filter_values(p_filter, 'tags');
   v_from      date     := pgrag_private.filter_date(p_filter, 'date_from');
   v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
-  v_revisions bigint[];
+  v_metadata  jsonb    := p_filter -> 'metadata';
 begin
-  -- OFFSET 0 keeps the filters behind the access rules: what a scan touches can be counted by any role, and a plan
-  -- that begins with a filter touches hidden rows that pass it.
-  select array_agg(p.revision_id order by p.revision_id) into v_revisions
-    from (select r.revision_id, s.source, r.language, r.product, r.version, r.tags, r.dated
+  if p_index and p_as_of is null and p_filter - 'source' <> '{}'
+     and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (v_acls)
+                                 limit pgrag_private.scope_first_limit() + 1) as seen) > pgrag_private.scope_first_limit() then
+    return query
+    select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
+      from pgrag_data.revision r
+      join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id and d.active_revision_id = r.revision_id
+      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+     where r.tenant_id = p_tenant_id
+       and d.acl_id = any (v_acls)
+       and d.deleted_at is null
+       and transaction_timestamp() < r.effective_to
+       and (v_sources is null or s.source = any (v_sources))
+       and (v_languages is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   && pgrag_private.facet_keys_any(p_tenant_id, 'language', v_languages))
+       and (v_products is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   && pgrag_private.facet_keys_any(p_tenant_id, 'product', v_products))
+       and (v_versions is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   && pgrag_private.facet_keys_any(p_tenant_id, 'version', v_versions))
+       and (v_tags is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   @> pgrag_private.facet_keys_any(p_tenant_id, 'tag', v_tags))
+       and (v_metadata is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   @> pgrag_private.facet_keys(p_tenant_id, null, null, null, '{}', v_metadata))
+       -- Keys are hashes, and of lists not the whole of containment; the values decide.
+       and (v_languages is null or r.language = any (v_languages))
+       and (v_products is null or r.product = any (v_products))
+       and (v_versions is null or r.version = any (v_versions))
+       and (v_tags is null or r.tags @> v_tags)
+       and (v_metadata is null or r.metadata @> v_metadata)
+       and (v_from is null or r.dated >= v_from)
+       and (v_to is null or r.dated <= v_to);
+    return;
+  end if;
+  return query
+  select p.revision_id, p.languages, p.chunk_count, p.lexeme_count
+    from (select r.revision_id, r.languages, r.chunk_count, r.lexeme_count,
+                 s.source, r.language, r.product, r.version, r.tags, r.dated, r.metadata
             from pgrag_data.document d
            cross join lateral (
              select d.active_revision_id as revision_id where p_as_of is null
@@ -40,8 +80,30 @@ begin
      and (v_versions is null or p.version = any (v_versions))
      and (v_tags is null or p.tags @> v_tags)
      and (v_from is null or p.dated >= v_from)
-     and (v_to is null or p.dated <= v_to);
-  return coalesce(v_revisions, '{}');
+     and (v_to is null or p.dated <= v_to)
+     and (v_metadata is null or p.metadata @> v_metadata);
+end
+$$;
+
+create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
+returns bigint[]
+language plpgsql stable parallel restricted as $$
+begin
+  return array(select v.revision_id from pgrag_private.visible_revisions(p_tenant_id, p_reader_id, p_as_of, p_filter) v order by v.revision_id);
+end
+$$;
+
+-- The scope of a search: its revisions, grouped by the languages of their chunks, with what BM25 has to know of them.
+create or replace function pgrag_private.scope_parts(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean)
+returns pgrag_private.scope_part[]
+language plpgsql stable parallel restricted as $$
+begin
+  return array(
+    select (v.languages, array_agg(v.revision_id order by v.revision_id), array_agg(v.chunk_count order by v.revision_id),
+            sum(v.chunk_count), sum(v.lexeme_count))::pgrag_private.scope_part
+      from pgrag_private.visible_revisions(p_tenant_id, p_reader_id, p_as_of, p_filter, p_index) v
+     group by v.languages
+     order by v.languages);
 end
 $$;
 
@@ -77,12 +139,28 @@ begin
         raise exception using errcode = 'RG304', message = format('the filter %s must be a date', v_key),
           hint = 'Write it as YYYY-MM-DD.';
       end if;
+    elsif v_key = 'metadata' then
+      perform pgrag_private.check_metadata(v_value, 'RG304', 'the filter metadata');
     else
       raise exception using errcode = 'RG304', message = 'the filter has a key that is not known',
         detail = format('key: %s', left(v_key, 100)),
-        hint = 'Known keys: source, language, product, version, tags, date_from, date_to.';
+        hint = 'Known keys: source, language, product, version, tags, date_from, date_to, metadata.';
     end if;
   end loop;
+end
+$$;
+
+-- Free metadata: names with a text, a number, a truth value, or a list of texts. A filter's are those that must be there.
+create or replace function pgrag_private.check_metadata(p_metadata jsonb, p_code text, p_what text) returns void
+language plpgsql immutable parallel safe as $$
+begin
+  if p_metadata is null or jsonb_typeof(p_metadata) <> 'object' or octet_length(p_metadata::text) > 8192
+     or jsonb_path_exists(p_metadata, 'strict $.* ? (@.type() == "object" || @.type() == "null")')
+     or jsonb_path_exists(p_metadata, 'strict $.* ? (@.type() == "array")[*] ? (@.type() != "string")') then
+    raise exception using errcode = p_code,
+      message = p_what || ' must be a JSON object of at most 8192 bytes, each value a text, number, truth value or list of texts',
+      hint = 'For example {"team": "billing", "priority": 3, "regions": ["eu"]}; a number is no text that looks like one.';
+  end if;
 end
 $$;
 

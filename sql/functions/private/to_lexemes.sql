@@ -36,24 +36,58 @@ return case split_part(lower(p_language), '-', 1)
   else 'pg_catalog.simple'::regconfig
 end;
 
--- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number, takes "snake_case" apart and keeps "refund/return"
--- whole as a file's name, so: a hyphen before a digit and a slash between letters or digits split, and an identifier
--- (joined by - _ . / : # and holding a digit or an underscore) is kept whole as a lexeme of its own, "pay-402", and so
--- is each part of it between / : #. Letters are composed first: a base letter with a mark is the letter.
-create or replace function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+-- Runs of characters from scripts that PostgreSQL's parser does not divide into words: Thai, Lao, Myanmar, Khmer, kana, Han,
+-- Hangul (spaced, but its words carry their particles), and the supplementary Han planes.
+create or replace function pgrag_private.unspaced_run() returns text
 language sql immutable parallel safe
-return to_tsvector(pgrag_private.text_config(p_language),
-                   regexp_replace(normalize(p_text, nfc), '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g'))
+return '[\u0e01-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf'
+       '\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003134f]+';
+
+-- "abc" is ab and bc at neighbouring places, so that a quoted "abc" asks for ab followed by bc; a single one stands alone.
+create or replace function pgrag_private.unspaced_pairs(p_text text) returns tsvector
+language sql immutable parallel safe
+return coalesce((
+  select string_agg(format('''%s'':%s', substr(run, i, 2), least(before + i, 16383)), ' ')::tsvector
+    from (select found[1] as run, sum(length(found[1]) + 1) over (order by n) - length(found[1]) as before
+            from regexp_matches(p_text, pgrag_private.unspaced_run(), 'g') with ordinality as matches (found, n)) runs
+   cross join lateral generate_series(1, greatest(length(run) - 1, 1)) as pair (i)
+), ''::tsvector);
+
+-- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and keeps "refund/return" whole as a file's
+-- name, so a hyphen before a digit and a slash between letters or digits split.
+create or replace function pgrag_private.split_joined(p_text text) returns text
+language sql immutable parallel safe
+return regexp_replace(p_text, '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g');
+
+-- It takes "snake_case" and "v2.3.1" apart, so an identifier (joined by - _ . / : # and holding a digit or an underscore) is
+-- kept whole as a lexeme of its own, "pay-402", and so is each part of it between / : #.
+create or replace function pgrag_private.spaced_words(p_language text, p_text text) returns tsvector
+language sql immutable parallel safe
+return to_tsvector(pgrag_private.text_config(p_language), pgrag_private.split_joined(p_text))
   || coalesce((
        select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
          from (select distinct lower(part) as lexeme, least(n, 16383) as n
-                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g')
-                      with ordinality as matches (found, n)
+                 from regexp_matches(p_text, '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
                 cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
                 where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
      ), ''::tsvector);
+
+-- Letters are composed first: a base letter with a mark is the letter. Scripts that write no spaces become pairs of
+-- neighbouring characters instead of words, whatever the language.
+create or replace function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+language sql immutable parallel safe
+return case when p_text ~ pgrag_private.unspaced_run() then
+         pgrag_private.spaced_words(p_language, regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
+         || pgrag_private.unspaced_pairs(normalize(p_text, nfc))
+       else pgrag_private.spaced_words(p_language, normalize(p_text, nfc)) end;
 
 -- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
 create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
 language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
+
+-- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own.
+create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
+language sql immutable parallel safe
+return array(select hashtextextended(lexeme collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
+grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index

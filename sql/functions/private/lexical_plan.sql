@@ -1,0 +1,163 @@
+-- How the lexical lane will look for a question and its probes: one plan for each wording and each language of the
+-- scope, because a chunk is looked for with the lexemes of its own language.
+--
+-- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
+-- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as are
+-- expected to find 10,000 chunks. The others are not searched for, only scored; how rare each is, is estimated from 2,000
+-- chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
+create or replace function pgrag_private.lexical_plans(
+  p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
+) returns pgrag_private.lexical_plan[]
+language plpgsql stable parallel restricted as $$
+declare
+  words_bound constant integer := 64;
+  v_plans     pgrag_private.lexical_plan[] := '{}';
+  v_plan      pgrag_private.lexical_plan;
+  v_counts    integer[];
+  v_lexemes   text[];
+  v_query     tsquery;
+  v_sum       double precision;
+begin
+  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_parts) as p;
+  for v_plan.language in
+    select distinct l.language collate "C" from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) order by 1
+  loop
+    select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
+      from unnest(p_parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
+     where v_plan.language = any (p.languages);
+    v_plan.route := case when p_index then 'index' else 'scope' end;
+    v_plan.condition := pgrag_private.question_condition(v_plan.language, p_phrases, p_excluded);
+    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.language, p_phrases);
+    for v_wording in 0 .. cardinality(p_wordings) - 1 loop
+      v_plan.wording := v_wording;
+      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.language, p_wordings[v_wording + 1]));
+      continue when cardinality(v_lexemes) = 0;
+      v_plan.left_out := greatest(cardinality(v_lexemes) - words_bound, 0);
+      v_plan.df := null;
+      if p_index or v_plan.left_out > 0 then
+        select array_agg(s.lexeme order by s.df, s.lexeme collate "C"), array_agg(s.df order by s.df, s.lexeme collate "C")
+          into v_plan.lexemes, v_plan.df
+          from (select e.lexeme, e.df
+                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.language, v_lexemes) e
+                 order by e.seen desc, e.df, e.lexeme collate "C"  -- over the bound, what the sample has not goes first
+                 limit words_bound) s;
+      else
+        v_plan.lexemes := v_lexemes;
+      end if;
+      v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
+      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
+      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
+                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
+
+      v_plan.searched := 0;
+      v_sum := 0;
+      foreach v_query in array v_plan.queries loop
+        exit when p_index and v_sum >= 1000 and v_sum + v_plan.df[v_plan.searched + 1] > 10000;
+        v_plan.any_query := case when v_plan.searched = 0 then v_query else v_plan.any_query || v_query end;
+        v_plan.searched := v_plan.searched + 1;
+        v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
+      end loop;
+      v_plans := v_plans || v_plan;
+    end loop;
+  end loop;
+  return v_plans;
+end
+$$;
+
+-- Up to so many visible chunks each is read, which takes no longer than the index and tells nothing by its time.
+create or replace function pgrag_private.scope_first_limit() returns integer
+language sql immutable parallel safe
+return 20000;
+
+create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsquery
+language sql immutable parallel safe
+return array_to_tsvector(array[p_lexeme])::text::tsquery;
+
+-- How many chunks of a language hold each lexeme, from about 2,000 chunks (fewer for a long question): every nth of those of
+-- the revisions. A lexeme that the sample has not is taken to be in half as many as one that it has once.
+create or replace function pgrag_private.estimate_df(
+  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
+) returns table (lexeme text, df double precision, seen boolean)
+language plpgsql stable parallel restricted as $$
+#variable_conflict use_column
+declare
+  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 2000);
+  v_step bigint := (select greatest(ceil(sum(n)::double precision / v_size), 1) from unnest(p_chunk_counts) as c (n));
+begin
+  return query
+  with sampled as materialized (
+    select l.lexemes
+      from (select r.revision_id, r.chunk_count, sum(r.chunk_count) over (rows unbounded preceding) - r.chunk_count as before
+              from unnest(p_revisions, p_chunk_counts) as r (revision_id, chunk_count)) r
+     cross join lateral generate_series((v_step - r.before % v_step)::integer, r.chunk_count, v_step::integer) as n (chunk_no)
+     cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
+                          where c.tenant_id = p_tenant_id and c.revision_id = r.revision_id and c.chunk_no = n.chunk_no offset 0) l
+     where l.language = p_language
+  )
+  select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
+    from unnest(p_lexemes) as w (lexeme)
+    left join sampled s on s.lexemes @@ pgrag_private.lexeme_query(w.lexeme)
+   group by w.lexeme;
+end
+$$;
+
+-- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
+create or replace function pgrag_private.phrases_occur(p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_phrases text[], p_index boolean)
+returns boolean
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
+declare
+  v_language  text;
+  v_condition tsquery;
+  v_revisions bigint[];
+  v_keys      bigint[];
+  v_asked     boolean := false;
+begin
+  for v_language in select distinct l.language from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) loop
+    v_condition := pgrag_private.question_condition(v_language, p_phrases, '{}');
+    continue when v_condition is null;
+    v_asked := true;
+    select array_agg(r.revision_id) into v_revisions
+      from unnest(p_parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
+     where v_language = any (p.languages);
+    if not p_index then
+      if exists (
+        select from unnest(v_revisions) as s (revision_id)
+         cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
+                              where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
+         where l.language = v_language and l.lexemes @@ v_condition) then
+        return true;
+      end if;
+    else
+      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_language, p_phrases));
+      if exists (
+        select from pgrag_data.chunk_lex l
+         where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_tenant_id
+           and l.revision_id + 0 = any (v_revisions) and l.language = v_language and l.lexemes @@ v_condition) then
+        return true;
+      end if;
+    end if;
+  end loop;
+  return not v_asked;
+end
+$$;
+
+-- The words of the question that were not looked for, for the result to say; null: all were, and the lane is exact.
+create or replace function pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
+language sql stable parallel safe
+return (select nullif(jsonb_strip_nulls(jsonb_build_object(
+          'words_not_searched', (select jsonb_agg(distinct lexeme) from unnest(p_plans) as p cross join lateral unnest(p.lexemes[p.searched + 1:]) as l (lexeme)),
+          'words_left_out', nullif((select max(p.left_out) from unnest(p_plans) as p), 0))), '{}'));
+
+-- Why the lexical lane gave a hit its score: the question's lexemes that it holds, what each adds, the most first.
+create or replace function pgrag_private.matched_terms(
+  p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer, p_plans pgrag_private.lexical_plan[], p_tf double precision[], p_part double precision[]
+) returns jsonb
+language sql stable parallel restricted
+begin atomic
+  select coalesce(jsonb_agg(jsonb_build_object('term', t.lexeme, 'tf', t.tf::integer, 'score', pgrag_private.score(t.part))
+                            order by t.part desc, t.lexeme collate "C"), '[]')
+    from unnest(p_plans) as p
+    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = p.language
+   cross join lateral unnest(p.lexemes, p_tf, p_part) as t (lexeme, tf, part)
+   where p.wording = 0 and t.tf > 0;
+end;

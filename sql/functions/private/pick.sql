@@ -1,0 +1,89 @@
+-- The k that come back, taken from the ranked chunks in order: no more of one document or source than its cap, and of
+-- near-duplicates the first, with the others listed under it. Stops at k, so what comes after is not looked at.
+create or replace function pgrag_private.pick(
+  p_tenant_id bigint, p_ranked pgrag_private.ranked_chunk[], p_k integer, p_per_document integer, p_per_source integer,
+  out chunks pgrag_private.ranked_chunk[], out complete_reason text
+) language plpgsql stable parallel restricted as $$
+declare
+  v_chunk      pgrag_private.ranked_chunk;
+  v_place      record;
+  v_documents  bigint[] := '{}';
+  v_sources    bigint[] := '{}';
+  v_texts      text[] := '{}';
+  v_similarity double precision;
+  v_capped     boolean := false;
+begin
+  chunks := '{}';
+  <<ranked>>
+  foreach v_chunk in array coalesce(p_ranked, '{}') loop
+    exit when cardinality(chunks) = p_k;
+    select r.document_id, d.source_id, s.source, d.document, encode(c.chunk_id, 'hex') as chunk_id, c.text into v_place
+      from pgrag_data.chunk c
+      join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+      join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+     where c.tenant_id = p_tenant_id and c.revision_id = v_chunk.revision_id and c.chunk_no = v_chunk.chunk_no;
+    for v_n in 1 .. cardinality(chunks) loop
+      v_similarity := pgrag_private.similarity(v_texts[v_n], v_place.text);
+      if v_similarity >= 0.9 then
+        chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
+          'chunk_id', v_place.chunk_id, 'source', v_place.source, 'document', v_place.document,
+          'similarity', pgrag_private.score(v_similarity)));
+        continue ranked;
+      end if;
+    end loop;
+    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
+       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
+      v_capped := true;
+      continue;
+    end if;
+    chunks := chunks || v_chunk;
+    v_documents := v_documents || v_place.document_id;
+    v_sources := v_sources || v_place.source_id;
+    v_texts := v_texts || v_place.text;
+  end loop;
+  complete_reason := case
+    when cardinality(chunks) = p_k then 'k_returned'
+    when v_capped then 'capped'
+    else 'all_matches_returned' end;
+end
+$$;
+
+-- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
+-- different in length to matter, too short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may"
+-- beside "may not", are different statements however long the text around them, and both have to be seen.
+create or replace function pgrag_private.similarity(p_one text, p_other text) returns double precision
+language plpgsql immutable parallel safe as $$
+declare
+  v_one    text[];
+  v_other  text[];
+  v_all    integer;
+  v_common integer;
+begin
+  if length(p_one) not between 0.8 * length(p_other) and 1.25 * length(p_other) then
+    return 0;
+  end if;
+  v_one := pgrag_private.distinct_words(p_one);
+  v_other := pgrag_private.distinct_words(p_other);
+  select count(*), count(*) filter (where n = 2) into v_all, v_common
+    from (select count(*) as n from (select unnest(v_one) union all select unnest(v_other)) as w (word) group by word) words;
+  if v_all < 8 or v_common < 0.9 * v_all
+     or exists (
+       select from (select unnest(v_one) union all select unnest(v_other)) as w (word)
+        where word ~ '[0-9]' or word = any (pgrag_private.negations())
+        group by word having count(*) = 1) then
+    return 0;
+  end if;
+  return v_common::double precision / v_all;
+end
+$$;
+
+create or replace function pgrag_private.distinct_words(p_text text) returns text[]
+language sql immutable parallel safe
+return tsvector_to_array(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
+
+create or replace function pgrag_private.negations() returns text[]
+language sql immutable parallel safe
+return '{no,not,never,none,nor,neither,without,cannot,except,unless,nicht,kein,keine,keinen,keinem,keiner,keines,nie,niemals,ohne,außer,
+         ne,pas,jamais,sans,aucun,aucune,sauf,sin,nunca,jamás,ningún,ninguna,tampoco,excepto,non,mai,senza,nessun,nessuna,tranne,
+         niet,geen,nooit,zonder,não,nem,sem,exceto,inte,ingen,aldrig,utan,ikke,uden,uten}'::text[];

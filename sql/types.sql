@@ -1,0 +1,67 @@
+-- What passes between the private functions of a search.
+
+-- One search, as asked: the arguments of pgrag.search. Its checks are in check_search.
+create type pgrag_private.search_request as (
+  question         text,
+  k                integer,
+  mode             text,
+  embedding        public.vector,
+  space            text,
+  fusion           text,
+  as_of            timestamptz,
+  filter           jsonb,
+  candidates       integer,
+  threshold        double precision,
+  probes           text[],
+  probe_embeddings public.vector[],
+  per_document     integer,
+  per_source       integer,
+  isolation        text,
+  profile          text,
+  chunk_order      text[],
+  reranker         text
+);
+
+-- The revisions of a scope whose chunks are in the same languages, nearly always one.
+create type pgrag_private.scope_part as (
+  languages    text[],
+  revisions    bigint[],
+  chunk_counts integer[],        -- of each revision
+  chunks       bigint,
+  lexemes      bigint            -- repetitions counted
+);
+
+-- How the lexical lane looks for one wording in the chunks of one language.
+create type pgrag_private.lexical_plan as (
+  wording     integer,           -- 0: the question, 1 …: its probes
+  language    text,
+  revisions   bigint[],          -- of the scope, those that have chunks in this language
+  chunks      double precision,  -- N of BM25, and the average length: of the whole scope
+  length      double precision,
+  lexemes     text[],            -- rarest first where a sample was taken, else in order
+  queries     tsquery[],         -- the same, each as a query
+  worth       double precision[],-- what each counts in the most that the wording could score
+  any_query   tsquery,           -- of the first `searched`: what a candidate must hold one of
+  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find
+  df          double precision[],-- estimates of the document frequency; used for those that are not searched
+  left_out    integer,           -- lexemes over the bound, which are not used at all
+  condition   tsquery,           -- quoted phrases, and no excluded word; null: no condition
+  must_hold   text[],            -- lexemes of the quoted phrases
+  route       text               -- 'scope': every chunk of the revisions is read; 'index': those that the index finds
+);
+
+-- A chunk that a search may return, with what the lanes say of it.
+create type pgrag_private.ranked_chunk as (
+  revision_id   bigint,
+  chunk_no      integer,
+  score         double precision,
+  relevance     double precision,
+  wording       integer,            -- the one that it fits best; 0: the question itself
+  lexical_rank  integer,
+  lexical_score double precision,
+  dense_rank    integer,
+  dense_score   double precision,
+  tf            double precision[], -- of each lexeme of the plan of its language, and what that adds to the lexical score
+  part          double precision[],
+  duplicates    jsonb
+);
