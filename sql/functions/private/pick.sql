@@ -9,7 +9,8 @@ declare
   v_place      record;
   v_documents  bigint[] := '{}';
   v_sources    bigint[] := '{}';
-  v_texts      text[] := '{}';
+  v_words      tsvector[] := '{}';
+  v_these      tsvector;
   v_similarity double precision;
   v_capped     boolean := false;
 begin
@@ -23,8 +24,10 @@ begin
       join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
       join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
      where c.tenant_id = p_tenant_id and c.revision_id = v_chunk.revision_id and c.chunk_no = v_chunk.chunk_no;
+    v_these := pgrag_private.distinct_words(v_place.text);
     for v_n in 1 .. cardinality(chunks) loop
-      v_similarity := pgrag_private.similarity(v_texts[v_n], v_place.text);
+      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9;
+      v_similarity := pgrag_private.similarity(v_words[v_n], v_these);
       if v_similarity >= 0.9 then
         chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
           'chunk_id', v_place.chunk_id, 'source', v_place.source, 'document', v_place.document,
@@ -40,7 +43,7 @@ begin
     chunks := chunks || v_chunk;
     v_documents := v_documents || v_place.document_id;
     v_sources := v_sources || v_place.source_id;
-    v_texts := v_texts || v_place.text;
+    v_words := v_words || v_these;
   end loop;
   complete_reason := case
     when cardinality(chunks) = p_k then 'k_returned'
@@ -50,37 +53,26 @@ end
 $$;
 
 -- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
--- different in length to matter, too short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may"
--- beside "may not", are different statements however long the text around them, and both have to be seen.
-create or replace function pgrag_private.similarity(p_one text, p_other text) returns double precision
+-- short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may" beside "may not", are different
+-- statements however long the text around them, and both have to be seen.
+create or replace function pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
 language plpgsql immutable parallel safe as $$
 declare
-  v_one    text[];
-  v_other  text[];
-  v_all    integer;
-  v_common integer;
+  v_only_one   text[] := tsvector_to_array(ts_delete(p_one, tsvector_to_array(p_other)));
+  v_only_other text[] := tsvector_to_array(ts_delete(p_other, tsvector_to_array(p_one)));
+  v_all        double precision := length(p_other) + cardinality(v_only_one);
 begin
-  if length(p_one) not between 0.8 * length(p_other) and 1.25 * length(p_other) then
+  if v_all < 8 or exists (
+       select from unnest(v_only_one || v_only_other) as w (word) where word ~ '[0-9]' or word = any (pgrag_private.negations())) then
     return 0;
   end if;
-  v_one := pgrag_private.distinct_words(p_one);
-  v_other := pgrag_private.distinct_words(p_other);
-  select count(*), count(*) filter (where n = 2) into v_all, v_common
-    from (select count(*) as n from (select unnest(v_one) union all select unnest(v_other)) as w (word) group by word) words;
-  if v_all < 8 or v_common < 0.9 * v_all
-     or exists (
-       select from (select unnest(v_one) union all select unnest(v_other)) as w (word)
-        where word ~ '[0-9]' or word = any (pgrag_private.negations())
-        group by word having count(*) = 1) then
-    return 0;
-  end if;
-  return v_common::double precision / v_all;
+  return 1 - cardinality(v_only_one || v_only_other) / v_all;
 end
 $$;
 
-create or replace function pgrag_private.distinct_words(p_text text) returns text[]
+create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return tsvector_to_array(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
+return strip(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
 
 create or replace function pgrag_private.negations() returns text[]
 language sql immutable parallel safe

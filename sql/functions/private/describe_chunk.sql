@@ -1,0 +1,30 @@
+-- What is said of a chunk wherever it is shown: where it is from, and its text.
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+language sql stable parallel restricted
+begin atomic
+  select jsonb_build_object(
+    'chunk_id', encode(c.chunk_id, 'hex'),
+    'source', s.source,
+    'document', d.document,
+    'revision', r.revision,
+    'active', r.revision_id is not distinct from d.active_revision_id,
+    'title', r.title,
+    'section', c.section,
+    'page', c.page,
+    'language', c.language,
+    'span_start', c.span_start,
+    'span_end', c.span_end,
+    'span_unit', 'code points',
+    'tokens', c.token_count,
+    'tokenizer', r.tokenizer,
+    'trust', s.trust,
+    'effective_from', pgrag_private.utc(r.effective_from),
+    'effective_to', pgrag_private.utc(r.effective_to),
+    'ingested_at', pgrag_private.utc(r.created_at),
+    'text', c.text)
+    from pgrag_data.chunk c
+    join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
+end;
