@@ -30,11 +30,13 @@ _IDENTITY = (
     "query_prefix",
     "document_prefix",
 )
+MOST_PROBES = 4
 _BATCH_CHUNKS = 500
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
-def _refuse(code: str, fact: str, hint: str, detail: str = "") -> NoReturn:
+def refuse(code: str, fact: str, hint: str, detail: str = "") -> NoReturn:
+    """Raise InvalidInput."""
     raise InvalidInput(fact, code=code, hint=hint, detail=detail)
 
 
@@ -51,29 +53,49 @@ def search_request(
     filter: Mapping[str, Any] | None,
     candidates: int,
     threshold: float | None,
+    probes: Sequence[str],
+    per_document: int | None,
+    per_source: int | None,
+    isolation: str,
+    retry: bool,
 ) -> dict[str, Any]:
-    """The JSON request of a search, without the embedding; None where the database's default is meant."""
-    if not isinstance(question, str) or not question.strip():
-        _refuse("RG301", "the question is empty", "Pass the question's text.")
-    if len(question) > 4000:
-        fact = f"{len(question)} characters; the bound is 4000"
-        _refuse("RG301", "the question is too long", "Ask for what is sought, without its context.", fact)
-    if not _is_storable(question):
-        _refuse("RG301", "the question has characters that are no text", "Remove NUL and lone surrogates.")
+    """The JSON request of a search, without embeddings; None where the database's default is meant."""
+    _check_question("question", question)
+    if isinstance(probes, str) or not isinstance(probes, Sequence) or len(probes) > MOST_PROBES:
+        refuse(
+            "RG301",
+            f"the probes must be a list of at most {MOST_PROBES} texts",
+            "Other wordings of the question; leave them out for none.",
+        )
+    for probe in probes:
+        _check_question("probe", probe)
     whole("k", k, 1, 100, "RG302")
     whole("candidates", candidates, k, 1000, "RG302")
+    for cap, most in (("per_document", per_document), ("per_source", per_source)):
+        if most is not None:
+            whole(cap, most, 1, 100, "RG302")
     for name, value, known in (
         ("mode", mode, ("hybrid", "lexical", "dense")),
         ("fusion", fusion, ("convex", "rrf")),
+        ("isolation", isolation, ("auto", "strict")),
     ):
         if value not in known:
-            _refuse("RG303", f"the {name} is not known", f"One of: {', '.join(known)}.")
+            refuse("RG303", f"the {name} is not known", f"One of: {', '.join(known)}.")
     if threshold is not None and (
         isinstance(threshold, bool)
         or not isinstance(threshold, int | float | np.floating)
         or not 0 <= threshold <= 1
     ):
-        _refuse("RG303", "the threshold must be from 0 to 1", "Leave it out for the mode's default.")
+        refuse("RG303", "the threshold must be from 0 to 1", "Leave it out for the mode's default.")
+    if not isinstance(retry, bool):
+        refuse("RG303", "retry must be true or false", "Leave it out for false.")
+    # What is left out means its default, so that a database of 0.1 can be asked, too.
+    further = {
+        "probes": list(probes) or None,
+        "per_document": None if per_document is None else int(per_document),
+        "per_source": None if per_source is None else int(per_source),
+        "isolation": None if isolation == "auto" else isolation,
+    }
     return {
         "question": question,
         "k": int(k),
@@ -83,7 +105,30 @@ def search_request(
         "filter": _plain_filter(filter),
         "candidates": int(candidates),
         "threshold": None if threshold is None else float(threshold),
-    }
+    } | {name: value for name, value in further.items() if value is not None}
+
+
+def _check_question(what: str, text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        refuse("RG301", f"the {what} is empty", f"Pass the {what}'s text.")
+    if len(text) > 4000:
+        fact = f"{len(text)} characters; the bound is 4000"
+        refuse("RG301", f"the {what} is too long", "Ask for what is sought, without its context.", fact)
+    if not _is_storable(text):
+        refuse("RG301", f"the {what} has characters that are no text", "Remove NUL and lone surrogates.")
+
+
+def may_retry(retry: bool, answer: Mapping[str, Any], k: int) -> bool:
+    """Whether an answer is to be asked for again, with the wider profile.
+
+    It is if it abstains for lack of a match or of a near one, or if caps or bounds left fewer than ``k``.
+    """
+    if not retry:
+        return False
+    if answer["status"] == "abstain":
+        return answer["reason"] in ("nothing_matches", "below_threshold")
+    found = sum(len(answer.get(name, ())) for name in ("hits", "excerpts", "omitted"))
+    return not answer["complete"] and found < k
 
 
 def packet_limits(budget: int, budget_unit: str, reserve: int, strict: bool) -> dict[str, Any]:
@@ -91,16 +136,16 @@ def packet_limits(budget: int, budget_unit: str, reserve: int, strict: bool) -> 
     whole("budget", budget, 1, 1_000_000, "RG306")
     whole("reserve", reserve, 0, 1_000_000, "RG306")
     if budget_unit not in ("characters", "bytes", "tokens"):
-        _refuse("RG306", "the budget's unit is not known", "Units: characters, bytes, tokens.")
+        refuse("RG306", "the budget's unit is not known", "Units: characters, bytes, tokens.")
     if not isinstance(strict, bool):
-        _refuse("RG306", "strict must be true or false", "Leave it out for false.")
+        refuse("RG306", "strict must be true or false", "Leave it out for false.")
     return {"budget": int(budget), "budget_unit": budget_unit, "reserve": int(reserve), "strict": strict}
 
 
 def whole(name: str, value: object, low: int, high: int, code: str) -> None:
     """Refuse everything that is not a whole number in the range; True is not one, and 2.0 neither."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        _refuse(
+        refuse(
             code,
             f"{name} must be a whole number from {low} to {high}",
             "Write it without a fraction and without quotes.",
@@ -114,16 +159,14 @@ def moment(value: dt.datetime | dt.date | str | None, name: str, code: str) -> s
         try:
             value = dt.datetime.fromisoformat(value)
         except ValueError:
-            _refuse(
-                code, f"{name} must be a point in time", "Write it as 2024-03-01 or 2024-03-01T12:00:00Z."
-            )
+            refuse(code, f"{name} must be a point in time", "Write it as 2024-03-01 or 2024-03-01T12:00:00Z.")
         value = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
     elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time(), dt.UTC)
     if value is None:
         return None
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
-        _refuse(
+        refuse(
             code,
             f"{name} must say its time zone",
             "For example datetime(2024, 3, 1, tzinfo=UTC), or date(2024, 3, 1) for its midnight in UTC.",
@@ -135,7 +178,7 @@ def _plain_filter(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if filter is None:
         return None
     if not isinstance(filter, Mapping):
-        _refuse("RG304", "the filter must be a mapping", 'For example {"source": "handbook"}.')
+        refuse("RG304", "the filter must be a mapping", 'For example {"source": "handbook"}.')
     return {
         str(key): value.isoformat()
         if isinstance(value, dt.date) and not isinstance(value, dt.datetime)
@@ -151,11 +194,11 @@ def to_json(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        _refuse("RG307", "the request has a value that JSON cannot hold", "Use text, numbers, lists, dicts.")
+        refuse("RG307", "the request has a value that JSON cannot hold", "Use text, numbers, lists, dicts.")
     if "\\u0000" in text.replace("\\\\", ""):
-        _refuse("RG307", "the request has a NUL character", "PostgreSQL cannot store it: remove it.")
+        refuse("RG307", "the request has a NUL character", "PostgreSQL cannot store it: remove it.")
     if not _is_storable(text):
-        _refuse("RG307", "the request has characters that are no text", "Remove lone surrogates.")
+        refuse("RG307", "the request has characters that are no text", "Remove lone surrogates.")
     return text
 
 
@@ -238,7 +281,7 @@ def check_processor(embedder: Embedder, source: str, processors: Sequence[str]) 
     """Refuse an encoder that would send the source's text somewhere it may not go (RG410)."""
     receiver = embedder.processor
     if receiver is not None and receiver not in processors:
-        _refuse(
+        refuse(
             "RG410",
             f"the source {source} does not allow its text to go to {receiver}",
             f"An operator allows it: put_source(…, processors=[…, {receiver!r}]); or use a local embedder.",
@@ -305,5 +348,5 @@ def batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, Sequence[Chunk]]]:
 def names(what: str, given: Sequence[str]) -> list[str]:
     """A list of names; one text instead of a list would become its letters."""
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        _refuse("RG408", f"the {what} must be a list of names", 'For example ["staff"], or [] for nobody.')
+        refuse("RG408", f"the {what} must be a list of names", 'For example ["staff"], or [] for nobody.')
     return list(given)

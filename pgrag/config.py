@@ -12,6 +12,8 @@
     source            PGRAG_SOURCE              source = "handbook"
     embedder          PGRAG_EMBEDDER            embedder = "wordllama"         as load_embedder takes it
     embedder_options  PGRAG_EMBEDDER_OPTIONS    [embedder_options]             in the environment, as JSON
+    reranker          PGRAG_RERANKER            reranker = "mmr"               as load_reranker takes it
+    reranker_options  PGRAG_RERANKER_OPTIONS    [reranker_options]             in the environment, as JSON
 
 The file is the one that ``config`` or PGRAG_CONFIG names, else ``pgrag.toml`` in the current directory
 where there is one. A setting in it that is not known is an error: a misspelt one would be silently unset.
@@ -33,7 +35,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgrag.embedders import load_embedder
 from pgrag.errors import InvalidInput
-from pgrag.protocols import Embedder
+from pgrag.protocols import Embedder, Reranker
+from pgrag.rerankers import load_reranker
 from pgrag.tokens import secret_bytes
 
 FILE = "pgrag.toml"
@@ -54,6 +57,8 @@ class Settings:
     source: str | None = None
     embedder: str | None = None
     embedder_options: Mapping[str, Any] = field(default_factory=dict)
+    reranker: str | None = None
+    reranker_options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(
@@ -81,12 +86,25 @@ class Settings:
         """The embedder that is named, with its options; None where none is."""
         return load_embedder(self.embedder, **self.embedder_options) if self.embedder else None
 
+    def open_reranker(self) -> Reranker | None:
+        """The reranker that is named, with its options; None where none is."""
+        if not self.reranker:
+            return None
+        try:
+            return load_reranker(self.reranker, **self.reranker_options)
+        except TypeError:
+            options = ", ".join(sorted(self.reranker_options))
+            _refuse(
+                f"the setting reranker_options does not fit the reranker: {options}", "See docs/reranking.md."
+            )
+
     def __repr__(self) -> str:
         shown = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("token", "signing_key"):
             shown[name] = "…" if shown[name] else None
         shown["dsn"] = _without_password(self.dsn)
-        shown["embedder_options"] = sorted(self.embedder_options)  # an option may be a key
+        for name in ("embedder_options", "reranker_options"):
+            shown[name] = sorted(shown[name])  # an option may be a key
         said = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value)
         return f"Settings({said})"
 
@@ -120,7 +138,7 @@ def _read(config: str | Path | None, names: list[str]) -> dict[str, Any]:
 
 
 def _parsed(name: str, value: Any) -> Any:
-    if name == "embedder_options":
+    if name in ("embedder_options", "reranker_options"):
         if isinstance(value, str):
             try:
                 value = json.loads(value)

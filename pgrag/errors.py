@@ -63,6 +63,10 @@ class EmbeddingError(PgragError):
     """An embedding model or provider failed (RG413), or a vector is of another space (RG305)."""
 
 
+class RerankError(PgragError):
+    """A reranker is not known, cannot be loaded, or failed (RG415)."""
+
+
 _BLOCKS: dict[str, type[PgragError]] = {
     "RG1": InstallError,
     "RG2": IdentityError,
@@ -84,6 +88,7 @@ _CODES: dict[str, type[PgragError]] = {
     "RG412": IngestError,
     "RG413": EmbeddingError,
     "RG414": InvalidInput,
+    "RG415": RerankError,
 }
 
 

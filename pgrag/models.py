@@ -65,6 +65,26 @@ class Excerpt:
         return _pick(cls, given)
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of the question that a passage has: how often (``tf``), and its part of the lexical score."""
+
+    term: str
+    tf: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A passage that says nearly the same as a hit and gave up its place to it."""
+
+    chunk_id: str
+    source: str
+    document: str
+    similarity: float
+    """From 0 to 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(Excerpt):
     """A passage that was found, with its rank (from 1) and scores. A lane that did not find it says None."""
@@ -78,6 +98,50 @@ class Hit(Excerpt):
     lexical_score: float | None
     dense_rank: int | None
     dense_score: float | None
+    probe: int | None = None
+    """Which probe (from 1) it fits better than the question itself; None if none."""
+    matched_terms: tuple[Term, ...] = ()
+    """Of the question itself, the one that adds most first."""
+    duplicates: tuple[Duplicate, ...] = ()
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """A hit of the form that the database writes; one of 0.1 has no terms and no duplicates."""
+        return _pick(
+            cls,
+            given,
+            matched_terms=tuple(_pick(Term, one) for one in given.get("matched_terms") or ()),
+            duplicates=tuple(_pick(Duplicate, one) for one in given.get("duplicates") or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerank:
+    """What became of reranking. Unless ``status`` is ``applied``, the order is the fused one."""
+
+    name: str
+    """The reranker's."""
+    processor: str | None
+    """Who received question and passages; None is this process."""
+    status: str
+    """``applied``, ``failed`` or ``skipped``."""
+    reason: str | None = None
+    """Of a failure: timeout, busy, error, wrong_count or not_finite. Of skipping: abstained (there was no
+    evidence to order) or not_permitted (no source of the hits allows the processor)."""
+    detail: str = ""
+    """What the reranker said of its failure."""
+    latency_ms: float = field(default=0.0, compare=False)
+    """How long the reranker took, or was waited for."""
+    candidates: int = 0
+    """How many passages it was given."""
+    truncated: int | None = None
+    """How many of them it read in part only; None where it does not say."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """Chunk id to score, best first, of all that it scored."""
+    dropped: tuple[str, ...] = ()
+    """Chunk ids that it scored and that are not among the k, best first."""
+    withheld: tuple[str, ...] = ()
+    """Chunk ids that it was not given, since their source does not allow the processor; they come last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +160,18 @@ class SearchResult:
     policy: dict[str, Any]
     """How the question was answered: mode, fusion, weights, threshold, space."""
     hits: tuple[Hit, ...]
+    processors: dict[str, list[str]] = field(default_factory=dict)
+    """For each source of the hits, the outside services that may receive its text."""
+    rerank: Rerank | None = None
+    """What became of reranking, where it was asked for."""
     raw: dict[str, Any] = field(repr=False, compare=False)
     """Exactly what the database gave."""
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Self:
         """A result of the form that the database writes."""
-        return _pick(cls, given, hits=tuple(Hit.from_dict(hit) for hit in given["hits"]), raw=given)
+        hits = tuple(Hit.from_dict(hit) for hit in given["hits"])
+        return _pick(cls, given, hits=hits, rerank=None, raw=given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +198,9 @@ class Packet:
     policy: dict[str, Any]
     limits: dict[str, Any]
     """``budget``, ``reserve``, ``question``, ``evidence`` and ``left``, all in ``unit``."""
+    rerank: Rerank | None = field(default=None, compare=False)
+    """What became of reranking, where it was asked for. It is not in ``raw``: the policy there names the
+    reranker, if one made the order."""
     issued_at: dt.datetime
     seal: str = field(repr=False)
     raw: dict[str, Any] = field(repr=False, compare=False)
@@ -142,7 +214,7 @@ class Packet:
         """
         try:
             hits = tuple(Hit.from_dict(excerpt) for excerpt in given["excerpts"])
-            return _pick(cls, given, excerpts=hits, omitted=tuple(given["omitted"]), raw=given)
+            return _pick(cls, given, excerpts=hits, omitted=tuple(given["omitted"]), rerank=None, raw=given)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise _no_packet() from None
 

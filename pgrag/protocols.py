@@ -6,7 +6,7 @@ tokenizer, an embedder or a reranker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,16 +86,37 @@ class Embedder(Protocol):
         """Shape ``(dimension,)``; may differ from a document's vector by its prefix."""
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What a reranker gets of a hit, and all that it gets."""
+
+    text: str
+    score: float
+    """The fused score; what it means depends on mode and fusion, only higher is always better."""
+
+
+class Scores(list[float]):
+    """One score a passage, from a reranker that knows how many passages it read in part only."""
+
+    def __init__(self, scores: Iterable[float], truncated: int) -> None:
+        super().__init__(scores)
+        self.truncated = truncated
+
+
 class Reranker(Protocol):
-    """Scores passages against a question; higher is better."""
+    """Scores passages against a question; higher is better, and among equals the fused order stays."""
 
     @property
     def name(self) -> str:
-        """Identity of the model and its revision."""
+        """Identity of the model and its revision, 1 to 200 characters."""
 
     @property
     def processor(self) -> str | None:
         """Who receives the text: None is this process, else the name that a source has to list first."""
 
-    def rerank(self, question: str, passages: Sequence[str]) -> list[float]:
-        """One score a passage, in the order given."""
+    def rerank(self, question: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """One finite score a passage, in the order given (the fused one); ``Scores`` if some were cut.
+
+        An ordinary function, called in a thread that is given up when its time is over. Whatever it raises
+        leaves the fused order as it is.
+        """

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from pgrag import _threads
 from pgrag.errors import InvalidInput
 
 AnyConnection = psycopg.AsyncConnection[Any]
@@ -28,3 +29,13 @@ async def psycopg_connection(connection: AnyConnection) -> AnyConnection:
 async def in_thread(work: Callable[..., _Result], *arguments: Any) -> _Result:
     """The result of work that would hold up the event loop: encoding, cutting, reading files."""
     return await asyncio.to_thread(work, *arguments)
+
+
+async def in_time(seconds: float, work: Callable[..., _Result], *arguments: Any) -> _Result:
+    """The result of work within so many seconds; else TimeoutError or Busy, and it goes on unattended."""
+    result, leave = _threads.begin(work, *arguments)
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.wrap_future(result)
+    finally:
+        leave()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import psycopg
 
+from pgrag import _threads
 from pgrag.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,3 +42,12 @@ def psycopg_connection(connection: Any) -> psycopg.Connection[Any]:
 def in_thread(work: Callable[..., _Result], *arguments: Any) -> _Result:
     """The result of the work, done here and now."""
     return work(*arguments)
+
+
+def in_time(seconds: float, work: Callable[..., _Result], *arguments: Any) -> _Result:
+    """The result of work within so many seconds; else TimeoutError or Busy, and it goes on unattended."""
+    result, leave = _threads.begin(work, *arguments)
+    try:
+        return result.result(seconds)
+    finally:
+        leave()

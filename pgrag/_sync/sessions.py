@@ -24,6 +24,7 @@ import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, LiteralString, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -31,8 +32,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row, scalar_row
 
-from pgrag import _requests, log
-from pgrag._sync._flavour import AnyConnection, in_thread, psycopg_connection
+from pgrag import _requests, _reranking, log
+from pgrag._sync._flavour import AnyConnection, in_thread, in_time, psycopg_connection
 from pgrag._requests import Vector
 from pgrag.errors import EmbeddingError, IdentityError, InvalidInput, from_database
 from pgrag.ingest import SourceDocument
@@ -45,6 +46,7 @@ from pgrag.models import (
     Packet,
     Principal,
     Reply,
+    Rerank,
     Revision,
     SearchResult,
     SigningKey,
@@ -55,7 +57,7 @@ from pgrag.models import (
     Verdict,
     Verification,
 )
-from pgrag.protocols import Chunk, Chunker, Embedder, EmbeddingSpace, Tokenizer
+from pgrag.protocols import Chunk, Chunker, Embedder, EmbeddingSpace, Reranker, Tokenizer
 from pgrag.tokens import secret_bytes
 
 _Row = TypeVar("_Row")
@@ -157,6 +159,11 @@ def _active_space(session: Session) -> EmbeddingSpace | None:
 
 # -- Readers ---------------------------------------------------------------------------------------------
 
+_ASKING: dict[str, LiteralString] = {
+    "search_json": "select pgrag.search_json(%s::jsonb)::text",
+    "packet_json": "select pgrag.packet_json(%s::jsonb)::text",
+}
+
 
 class Reader(Session):
     """Search, evidence and validation, within what the reader may see."""
@@ -188,6 +195,14 @@ class Reader(Session):
         threshold: float | None = None,
         embedding: Vector | None = None,
         space: str | None = None,
+        probes: Sequence[str] = (),
+        per_document: int | None = None,
+        per_source: int | None = None,
+        isolation: str = "auto",
+        retry: bool = False,
+        reranker: Reranker | None = None,
+        rerank_candidates: int | None = None,
+        rerank_timeout: float = 10.0,
     ) -> SearchResult:
         """The ``k`` (1 to 100) passages that answer the question best, or why there are none.
 
@@ -195,7 +210,18 @@ class Reader(Session):
         embedder or an ``embedding`` (with the name of its ``space``) is given, and ``lexical`` otherwise.
         ``fusion`` is ``convex`` or ``rrf``; ``candidates`` (k to 1000) bounds each lane; below ``threshold``
         (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter``
-        narrows: source, language, product, version, tags, date_from, date_to.
+        narrows: source, language, product, version, tags, date_from, date_to, metadata.
+
+        ``probes`` are up to 4 other wordings of the question, each a further lane. ``per_document`` and
+        ``per_source`` (1 to 100) cap how many hits one document or source can have. ``isolation`` is
+        ``auto`` or ``strict``. With ``retry``, a question that nothing matched well enough, or that caps or
+        bounds left short of ``k``, is asked once more with a wider profile, as the same reader and with the
+        same filter; the policy says so.
+
+        ``reranker`` orders the best ``rerank_candidates`` (k to 100; left out, 50 or k) anew, within
+        ``rerank_timeout`` seconds, in which the transaction stays open. It is given only passages whose
+        source allows its processor. If it fails, the fused order stays, and ``rerank`` in the result says
+        why.
 
         Raises InvalidInput (RG301 to RG304), and EmbeddingError (RG305) where the embedder's space is not
         the tenant's active one.
@@ -211,12 +237,16 @@ class Reader(Session):
             threshold=threshold,
             embedding=embedding,
             space=space,
+            probes=probes,
+            per_document=per_document,
+            per_source=per_source,
+            isolation=isolation,
+            retry=retry,
         )
+        stage = _reranking.stage(reranker, k, candidates, rerank_candidates, rerank_timeout)
         with log.timed("search", mode=request["mode"]) as fields:
-            text = self._value(
-                "search_json", "select pgrag.search_json(%s::jsonb)::text", (_requests.to_json(request),)
-            )
-            result = SearchResult.from_dict(json.loads(text))
+            answer, rerank = self._ask("search_json", request, retry, stage)
+            result = replace(SearchResult.from_dict(answer), rerank=rerank)
             fields |= {"status": result.status, "reason": result.reason, "hits": len(result.hits)}
         return result
 
@@ -237,6 +267,14 @@ class Reader(Session):
         threshold: float | None = None,
         embedding: Vector | None = None,
         space: str | None = None,
+        probes: Sequence[str] = (),
+        per_document: int | None = None,
+        per_source: int | None = None,
+        isolation: str = "auto",
+        retry: bool = False,
+        reranker: Reranker | None = None,
+        rerank_candidates: int | None = None,
+        rerank_timeout: float = 10.0,
     ) -> Packet:
         """Sealed evidence for a language model: whole passages within a budget, or an abstention.
 
@@ -257,14 +295,16 @@ class Reader(Session):
             threshold=threshold,
             embedding=embedding,
             space=space,
+            probes=probes,
+            per_document=per_document,
+            per_source=per_source,
+            isolation=isolation,
+            retry=retry,
         )
+        stage = _reranking.stage(reranker, k, candidates, rerank_candidates, rerank_timeout)
         with log.timed("packet", mode=request["mode"]) as fields:
-            text = self._value(
-                "packet_json",
-                "select pgrag.packet_json(%s::jsonb)::text",
-                (_requests.to_json(request | limits),),
-            )
-            packet = Packet.from_dict(json.loads(text))
+            answer, rerank = self._ask("packet_json", request, retry, stage, limits)
+            packet = replace(Packet.from_dict(answer), rerank=rerank)
             fields |= {"status": packet.status, "reason": packet.reason, "excerpts": len(packet.excerpts)}
         return packet
 
@@ -301,6 +341,43 @@ class Reader(Session):
         """Whether the reader may see the document now: ask before acting on what was retrieved."""
         return bool(self._value("can_read", "select pgrag.can_read(%s, %s)", (source, document)))
 
+    def _ask(
+        self,
+        function: str,
+        request: dict[str, Any],
+        retry: bool,
+        stage: _reranking.Stage | None,
+        limits: dict[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], Rerank | None]:
+        """The answer of one of the two functions, after a retry and in a reranker's order if so wanted."""
+        k, limits, wider = request["k"], limits or {}, {"profile": "retry"}
+        if stage is None:
+            answer = self._answer(function, request | limits)
+            if _requests.may_retry(retry, answer, k):
+                answer = self._answer(function, request | limits | wider)
+            return answer, None
+        found = self._answer("search_json", request | {"k": stage.candidates})
+        if _requests.may_retry(retry, found, k):
+            request = request | wider
+            found = self._answer("search_json", request | {"k": stage.candidates})
+        attempt = _reranking.Attempt(stage, found)
+        if attempt.passages:
+            try:
+                attempt.succeeded(
+                    in_time(stage.timeout, stage.reranker.rerank, request["question"], attempt.passages)
+                )
+            except Exception as error:
+                attempt.failed(error)
+        # The database applies the order to what it finds now: nothing that the reader may not see can come
+        # in, and what was revoked while the reranker thought is gone.
+        answer = self._answer(function, request | limits | attempt.request())
+        return answer, attempt.outcome(answer)
+
+    def _answer(self, function: str, request: dict[str, Any]) -> dict[str, Any]:
+        text = self._value(function, _ASKING[function], (_requests.to_json(request),))
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
     def _request(
         self,
         question: str,
@@ -315,16 +392,26 @@ class Reader(Session):
         request = _requests.search_request(question, mode=mode, **bounds)
         if mode == "lexical":
             return request
+        probes = request.get("probes", [])
         if embedding is not None:
-            return request | {"embedding": _requests.query_vector(embedding), "space": space}
-        if self.embedder is None:
-            return request  # the database says what is missing
+            request |= {"embedding": _requests.query_vector(embedding), "space": space}
+            wanted = probes
+        else:
+            wanted = [question, *probes]
+        if self.embedder is None or not wanted:
+            return request  # without an embedding, the database says what is missing
         active = _requests.check_space(self.embedder, _active_space(self))
-        vector = in_thread(self.embedder.embed_query, question)
-        return request | {
-            "embedding": _requests.query_vector(vector, active.dimension),
-            "space": space or active.space,
-        }
+        vectors = [
+            _requests.query_vector(vector, active.dimension)
+            for vector in in_thread(_embedded, self.embedder, wanted)
+        ]
+        if embedding is None:
+            request |= {"embedding": vectors.pop(0), "space": space or active.space}
+        return request | ({"probe_embeddings": vectors} if vectors else {})
+
+
+def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    return [embedder.embed_query(text) for text in texts]
 
 
 @contextmanager

@@ -33,8 +33,8 @@ DEFAULT_NAME = "pgrag"
 _PANEL = "Settings (else from the environment, else from pgrag.toml)"
 
 
-def _setting(name: str, about: str) -> Any:
-    option = typer.Option(f"--{name}", help=about, show_default=False, rich_help_panel=_PANEL)
+def _setting(option_name: str, about: str) -> Any:
+    option = typer.Option(f"--{option_name}", help=about, show_default=False, rich_help_panel=_PANEL)
     return Annotated[str | None, option]
 
 
@@ -52,6 +52,7 @@ _SHARED: Mapping[str, Any] = {
     "issuer": _setting("issuer", "Issuer in tokens; pgrag if left out \\[PGRAG_ISSUER]."),
     "audience": _setting("audience", "Audience of tokens; pgrag if left out \\[PGRAG_AUDIENCE]."),
     "embedder": _setting("embedder", "wordllama, sentence-transformers:… or http:… \\[PGRAG_EMBEDDER]."),
+    "reranker": _setting("rerank", "mmr, cross-encoder:<folder> or http:<URL> \\[PGRAG_RERANKER]."),
 }
 _CONFIG = Annotated[
     str | None,

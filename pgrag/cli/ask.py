@@ -7,12 +7,15 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 import pgrag
@@ -20,9 +23,10 @@ from pgrag.cli import _run
 from pgrag.cli._output import line, row, safe, table
 from pgrag.cli._run import ABSTAINED, INVALID_REPLY, OK, READER, Run, Usage, command
 from pgrag.errors import InvalidInput
-from pgrag.models import Hit, Packet, SearchResult, Verdict
+from pgrag.models import Hit, Packet, Rerank, SearchResult, Verdict
 
 _ASK = "Ask"
+_RANKING = "Ranking"
 
 
 class Mode(StrEnum):
@@ -66,10 +70,24 @@ Filter = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
-        help="By source, language, product, version, tags, date_from, date_to; several, or one JSON object.",
+        help="By source, language, product, version, tags, date_from, date_to; several, or one JSON object, "
+        "which may have metadata.",
         metavar="KEY=VALUE",
     ),
 ]
+
+
+def _ranking(option: str, about: str, metavar: str | None = None) -> Any:
+    return typer.Option(option, help=about, metavar=metavar, show_default=False, rich_help_panel=_RANKING)
+
+
+Probes = Annotated[
+    list[str] | None, _ranking("--probe", "The question in other words; up to four of them.", "TEXT")
+]
+PerDocument = Annotated[str | None, _ranking("--per-document", "At most so many of one document.", "N")]
+PerSource = Annotated[str | None, _ranking("--per-source", "At most so many of one source.", "N")]
+Retry = Annotated[bool, _ranking("--retry", "Ask once more, and wider, where too little is found.")]
+Strict = Annotated[bool, _ranking("--strict-isolation", "Scope first everywhere, also where it is slower.")]
 
 
 def parse_filter(given: list[str] | None) -> dict[str, Any] | None:
@@ -107,7 +125,40 @@ def _asking(run: Run, mode: Mode | None) -> Iterator[pgrag.Reader]:
         yield session
 
 
-@command("search", *READER, panel=_ASK)
+def _asked(
+    run: Run,
+    k: str,
+    mode: Mode | None,
+    fusion: Fusion,
+    as_of: str | None,
+    where: list[str] | None,
+    probes: list[str] | None,
+    per_document: str | None,
+    per_source: str | None,
+    retry: bool,
+    strict_isolation: bool,
+) -> dict[str, Any]:
+    """What search and packet are both asked, in the session's words."""
+
+    def cap(name: str, text: str | None) -> int | None:
+        return None if text is None else _run.whole_number(name, text, "RG302")
+
+    return {
+        "k": _run.whole_number("k", k, "RG302"),
+        "mode": mode and mode.value,
+        "fusion": fusion.value,
+        "as_of": as_of,
+        "filter": parse_filter(where),
+        "probes": probes or (),
+        "per_document": cap("per_document", per_document),
+        "per_source": cap("per_source", per_source),
+        "retry": retry,
+        "isolation": "strict" if strict_isolation else "auto",
+        "reranker": run.settings.open_reranker(),
+    }
+
+
+@command("search", *READER, "reranker", panel=_ASK)
 def search(
     run: Run,
     question: Question,
@@ -116,31 +167,34 @@ def search(
     fusion: OfFusion = Fusion.CONVEX,
     as_of: AsOf = None,
     where: Filter = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say of each hit why it ranks where it does.")
+    ] = False,
+    probes: Probes = None,
+    per_document: PerDocument = None,
+    per_source: PerSource = None,
+    retry: Retry = False,
+    strict_isolation: Strict = False,
 ) -> int:
     """List the passages that answer a question, best first, of those that the reader may see.
 
-    Exit code 3 where there is no evidence.
+    Exit code 3 where there is no evidence. The JSON explains whether asked to or not.
 
-    $ pgrag search "How long is the refund window?" -k 3
+    $ pgrag search "How long is the refund window?" -k 3 --explain
 
     $ pgrag search "hotel limit" --as-of 2024-03-01 --filter source=handbook --json
     """
-    number = _run.whole_number("k", k, "RG302")
-    narrowed = parse_filter(where)
+    asked = _asked(
+        run, k, mode, fusion, as_of, where, probes, per_document, per_source, retry, strict_isolation
+    )
     with _asking(run, mode) as reader:
-        result: SearchResult = reader.search(
-            question,
-            k=number,
-            mode=mode and mode.value,
-            fusion=fusion.value,
-            as_of=as_of,
-            filter=narrowed,
-        )
-    run.show(result.raw, lambda out: print_result(out, result))
+        result: SearchResult = reader.search(question, **asked)
+    document = result.raw | ({"rerank": asdict(result.rerank)} if result.rerank else {})
+    run.show(document, lambda out: (print_explanation if explain else print_result)(out, result))
     return OK if result.status == "evidence" else ABSTAINED
 
 
-@command("packet", *READER, panel=_ASK)
+@command("packet", *READER, "reranker", panel=_ASK)
 def packet(
     run: Run,
     question: Question,
@@ -158,6 +212,11 @@ def packet(
         bool,
         typer.Option("--strict", help="Refuse (RG502) instead of leaving out a passage that does not fit."),
     ] = False,
+    probes: Probes = None,
+    per_document: PerDocument = None,
+    per_source: PerSource = None,
+    retry: Retry = False,
+    strict_isolation: Strict = False,
 ) -> int:
     """Make a sealed evidence packet for a language model, or abstain.
 
@@ -166,22 +225,14 @@ def packet(
 
     $ pgrag packet "How long is the refund window?" --budget 4000 --json > packet.json
     """
-    number = _run.whole_number("k", k, "RG302")
+    asked = _asked(
+        run, k, mode, fusion, as_of, where, probes, per_document, per_source, retry, strict_isolation
+    )
     room = _run.whole_number("budget", budget, "RG306")
     reserved = _run.whole_number("reserve", reserve, "RG306")
-    narrowed = parse_filter(where)
     with _asking(run, mode) as reader:
         made: Packet = reader.packet(
-            question,
-            k=number,
-            budget=room,
-            reserve=reserved,
-            budget_unit=budget_unit.value,
-            strict=strict,
-            mode=mode and mode.value,
-            fusion=fusion.value,
-            as_of=as_of,
-            filter=narrowed,
+            question, budget=room, budget_unit=budget_unit.value, reserve=reserved, strict=strict, **asked
         )
     run.show(made.raw, lambda out: print_packet(out, made))
     return OK if made.status == "evidence" else ABSTAINED
@@ -237,9 +288,99 @@ def print_result(out: Console, result: SearchResult) -> None:
             place = line((address(hit), "bold"), f"\n{hit.section}" if hit.section else "")
             row(shown, hit.rank, f"{hit.score:.3f}", place.append_text(line("\n", (_short(hit.text), "dim"))))
         out.print(shown)
+    _print_how(out, result)
+
+
+def _print_how(out: Console, result: SearchResult) -> None:
+    _print_rerank(out, result.rerank)
     seen = f"{result.scope['chunks']} passages of {result.scope['documents']} documents"
     how = " ".join(str(result.policy[name]) for name in ("mode", "fusion") if name in result.policy)
-    out.print(line((f"{how}, among {seen} that the reader may see", "dim")))
+    wider = ", asked once more and wider" if result.policy.get("profile") == "retry" else ""
+    out.print(line((f"{how}{wider}, among {seen} that the reader may see", "dim")))
+
+
+def _print_rerank(out: Console, rerank: Rerank | None) -> None:
+    """What a person has to know of it: nothing, if all went as was asked."""
+    if rerank is None:
+        return
+    if rerank.status != "applied" and rerank.reason != "abstained":
+        why = _NOT_RERANKED.get(rerank.reason or "", str(rerank.reason))
+        detail = f" ({rerank.detail})" if rerank.detail else ""
+        out.print(line((f"not reranked by {rerank.name}: {why}{detail}", "yellow")))
+    elif rerank.withheld:
+        fact = f"{len(rerank.withheld)} passages were not sent to {rerank.processor}, which their sources do"
+        out.print(line((f"{fact} not allow; they come last", "yellow")))
+
+
+_NOT_RERANKED = {
+    "timeout": "no answer in time",
+    "busy": "earlier calls still hang",
+    "error": "it failed",
+    "wrong_count": "its answer is not one score a passage",
+    "not_finite": "its answer has scores that are not finite",
+    "not_permitted": "no source of the hits allows its processor",
+}
+
+
+def print_explanation(out: Console, result: SearchResult) -> None:
+    """Each hit with what each stage made of it, then what was in force, and which bounds were met."""
+    if result.status != "evidence":
+        out.print(abstention(result.reason, result.top_relevance, result.policy))
+    scores = result.rerank.scores if result.rerank else {}
+    for hit in result.hits:
+        out.print(line((f"{hit.rank:>2}  ", "bold cyan"), (address(hit), "bold")))
+        facts = [f"score {hit.score:.3f}, relevance {hit.relevance:.3f}"]
+        if hit.chunk_id in scores:
+            facts.append(
+                f"reranked {list(scores).index(hit.chunk_id) + 1}., score {scores[hit.chunk_id]:.3f}"
+            )
+        facts += [f"best by probe {hit.probe}"] if hit.probe else []
+        facts += [f"trust {hit.trust}", _period(hit), "" if hit.active else "not in force now"]
+        lines = [line("; ".join(fact for fact in facts if fact))]
+        terms = ", ".join(f"{one.term} ×{one.tf} {one.score:.2f}" for one in hit.matched_terms)
+        lines.append(_lane("lexical", hit.lexical_rank, hit.lexical_score, terms))
+        if result.policy["mode"] != "lexical":
+            lines.append(_lane("dense", hit.dense_rank, hit.dense_score))
+        lines += [
+            line(("also     ", "dim"), f"{one.source}:{one.document}, alike {one.similarity:.2f}")
+            for one in hit.duplicates
+        ]
+        lines.append(line((f"{hit.section}: " if hit.section else "", "dim"), (_short(hit.text, 160), "dim")))
+        for one in lines:
+            out.print(Padding(one, (0, 0, 0, 4)))
+    bound = "all that was asked for" if result.complete else "not all that was asked for"
+    last = {
+        "policy": "; ".join(_settings(result.policy)),
+        "answer": f"{bound} ({result.complete_reason})",
+    }
+    if result.rerank and result.rerank.status == "applied":
+        done = result.rerank
+        counts = [f"{done.name} of {done.candidates} passages in {done.latency_ms:.0f} ms"]
+        counts += [f"{done.truncated} of them cut"] if done.truncated else []
+        counts += [f"{len(done.dropped)} of them behind the last shown"] if done.dropped else []
+        last["rerank"] = ", ".join(counts)
+    shown = Table.grid(padding=(0, 2, 0, 0))
+    for name, text in last.items():
+        row(shown, line((name, "bold")), text)
+    out.print(shown)
+    _print_how(out, result)
+
+
+def _lane(name: str, rank: int | None, score: float | None, more: str = "") -> Text:
+    place = f"rank {rank:<3}" if rank is not None else "no rank "
+    value = "" if score is None else f" score {score:<7.3f}"
+    return line((f"{name:<8} ", "dim"), f"{place}{value}", f" {more}" if more else "")
+
+
+def _settings(policy: Mapping[str, Any]) -> list[str]:
+    """``name value`` of each setting, those within one after its name."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return " ".join(_settings(value))
+        return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    return [f"{name} {shown(policy[name])}" for name in sorted(policy)]
 
 
 def print_packet(out: Console, made: Packet) -> None:
@@ -255,6 +396,7 @@ def print_packet(out: Console, made: Packet) -> None:
     for omitted in made.omitted:
         size = f"{omitted['size']} {limits['unit']}"
         out.print(line((f"left out: the passage at rank {omitted['rank']}, of {size}", "yellow")))
+    _print_rerank(out, made.rerank)
     used = f"{limits['evidence']} of {limits['budget']} {limits['unit']} are evidence, {limits['left']} left"
     out.print(line((f"{used}; sealed {made.seal[:12]}", "dim")))
 

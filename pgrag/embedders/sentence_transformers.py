@@ -66,7 +66,7 @@ class SentenceTransformersEmbedder:
         self.space = EmbeddingSpace(
             space=space or f"{name}-{dimension}",
             model=name,
-            model_revision=_folder_hash(folder),
+            model_revision=folder_hash(folder),
             dimension=dimension,
             # What is longer is cut by the model, so the limit is part of what a vector means.
             preprocessing=f"max-tokens={self._model.max_seq_length}",
@@ -102,7 +102,8 @@ class SentenceTransformersEmbedder:
         return np.stack([unit_vector(vector) for vector in vectors])
 
 
-def _folder_hash(folder: Path) -> str:
+def folder_hash(folder: Path) -> str:
+    """Twelve digits that change with weights, vocabulary or settings of a model in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)

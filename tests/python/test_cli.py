@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -214,6 +215,109 @@ def test_a_filter_narrows(ask: Cli, where: str) -> None:
     both = ask("search", "refund window", "--filter", "source=wiki", "--filter", "source=handbook", "--json").json
     assert len(both["hits"]) == 1
     assert ask("search", "refund window", "--filter", "tags=other", "--json", code=3).json["hits"] == []
+
+
+# -- Ranking -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def library(two_tenants: Database) -> Database:
+    """Of tenant library: three pages on returns, two of them nearly the same, by two sources."""
+    two_tenants.put_tenant("library", sources=["handbook", "wiki"])
+    two_tenants.put_principals("library", users=["alice"])
+    with two_tenants.writer("library", "handbook") as writer:
+        text = "Whoever returns a bicycle within thirty days of the purchase gets the whole price back."
+        two_tenants.put_document(writer, "returns.md", text, title="Returns")
+        two_tenants.put_document(writer, "bicycles.md", "A bicycle needs a bell. A bicycle needs two brakes.")
+    with two_tenants.writer("library", "wiki") as writer:
+        two_tenants.put_document(writer, "copy.md", text + " Indeed.")
+    return two_tenants
+
+
+BICYCLES = ("search", "returns of a bicycle", "--tenant", "library")
+
+
+def test_an_explanation_says_why_each_hit_ranks_where_it_does(ask: Cli, library: Database) -> None:
+    found = ask(*BICYCLES, "--json").json
+    said = ask(*BICYCLES, "--explain", "--rerank", "mmr", COLUMNS="80").out
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= 80
+    flat = " ".join(said.split())
+    best = found["hits"][0]
+    assert flat.startswith(f"1 {best['source']}:{best['document']} @ {best['revision']} score ")
+    assert f"score {best['score']:.3f}, relevance {best['relevance']:.3f}; reranked 1., score " in flat
+    terms = ", ".join(f"{one['term']} ×{one['tf']} {one['score']:.2f}" for one in best["matched_terms"])
+    assert "bicycl ×1 " in terms and f"lexical rank 1 score {best['lexical_score']:.3f}" in flat and terms in flat
+    same = best["duplicates"][0]
+    assert f"also {same['source']}:{same['document']}, alike {same['similarity']:.2f}" in flat
+    assert "policy bm25 b 0.75 k1 1.2; " in flat and "lexical_route scope" in flat and "reranker mmr-0.7" in flat
+    assert "answer all that was asked for (all_matches_returned)" in flat
+    assert re.search(r"rerank mmr-0\.7 of 2 passages in \d+ ms", flat)
+    # Control: without --explain it is the list, and the JSON is complete in any case.
+    assert "relevance" not in ask(*BICYCLES, "--rerank", "mmr").out
+    assert ask(*BICYCLES, "--json", "--explain").json == found
+
+
+def test_the_bounds_that_were_met_are_said(ask: Cli, library: Database) -> None:
+    capped = ask(*BICYCLES, "--explain", "--per-source", "1", "--strict-isolation").out
+    flat = " ".join(capped.split())
+    assert "per_source 1" in flat and "isolation strict" in flat
+    assert "answer not all that was asked for (capped)" in flat
+    whole = ask(*BICYCLES, "--json", "--per-document", "1").json
+    assert whole["complete"] is True and whole["policy"]["per_document"] == 1
+
+
+def test_probes_and_retries_from_the_command_line(ask: Cli, library: Database) -> None:
+    about = ("search", "money", "--tenant", "library")
+    assert ask(*about, "--json", code=3).json["reason"] == "nothing_matches"
+    found = ask(*about, "--probe", "whole price", "--probe", "two brakes", "--json").json
+    assert {hit["document"]: hit["probe"] for hit in found["hits"]}["bicycles.md"] == 2
+    assert "best by probe 2" in " ".join(ask(*about, "--probe", "price", "--probe", "two brakes", "--explain").out.split())
+    assert ask(*about, *("--probe", "x") * 5, "--json", code=1).error["code"] == "RG301"
+    again = ask(*about, "--retry", code=3)
+    assert "asked once more and wider" in again.out
+    assert "asked once more" not in ask(*about, code=3).out  # control
+
+
+def test_a_reranker_is_named_by_option_setting_or_file(ask: Cli, library: Database) -> None:
+    done = ask(*BICYCLES, "--rerank", "mmr", "--json").json
+    assert done["policy"]["reranker"] == "mmr-0.7"
+    assert done["rerank"]["status"] == "applied" and done["rerank"]["candidates"] == 2
+    assert list(done["rerank"]["scores"]) == [hit["chunk_id"] for hit in done["hits"]]
+    assert "rerank" not in ask(*BICYCLES, "--json").json
+    other = ask(*BICYCLES, "--json", PGRAG_RERANKER="mmr", PGRAG_RERANKER_OPTIONS='{"lambda_": 0.5}').json
+    assert other["policy"]["reranker"] == "mmr-0.5"
+    Path("pgrag.toml").write_text('reranker = "mmr"\n[reranker_options]\nlambda_ = 0.25\n', encoding="utf-8")
+    assert ask(*BICYCLES, "--json").json["policy"]["reranker"] == "mmr-0.25"
+    packet = ask("packet", "returns of a bicycle", "--tenant", "library", "--json").json
+    assert packet["policy"]["reranker"] == "mmr-0.25" and "rerank" not in packet
+    _validate(ask, packet, {"answer": "Thirty.", "citations": [{"id": "e1"}]}, "--tenant", "library")
+    Path("pgrag.toml").unlink()
+    assert ask(*BICYCLES, "--rerank", "bm25", "--json", code=1).error["code"] == "RG415"
+    assert ask(*BICYCLES, "--rerank", "cross-encoder:nowhere", "--json", code=1).error["code"] == "RG415"
+    Path("pgrag.toml").write_text('[reranker_options]\ncolour = "red"\n', encoding="utf-8")
+    refused = ask(*BICYCLES, "--rerank", "mmr", "--json", code=1).error
+    assert refused["code"] == "RG414" and "does not fit the reranker: colour" in refused["message"]
+
+
+def test_a_reranker_that_fails_is_said_and_harms_nothing(ask: Cli, library: Database) -> None:
+    pytest.importorskip("httpx")
+    local = {"PGRAG_RERANKER_OPTIONS": '{"processor": "judge", "retries": 0, "deadline": 1}'}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = ("--rerank", f"http:http://127.0.0.1:{free.getsockname()[1]}")
+    fused = ask(*BICYCLES, "--json").json
+    refused = ask(*BICYCLES, *nobody, "--json", **local).json
+    assert refused["hits"] == fused["hits"] and refused["rerank"]["reason"] == "not_permitted"
+    flat = " ".join(ask(*BICYCLES, *nobody, "--explain", **local).out.split())
+    assert "not reranked by judge: no source of the hits allows its processor" in flat
+    with library.role("operator") as operator:
+        operator.execute("select pgrag.put_source('library', 'handbook', '{judge}')")
+    failed = ask(*BICYCLES, *nobody, "--json", **local).json
+    assert failed["hits"] == fused["hits"] and failed["rerank"]["reason"] == "error"
+    for command in ("search", "packet"):
+        flat = " ".join(ask(command, *BICYCLES[1:], *nobody, **local).out.split())
+        assert "not reranked by judge: it failed (rerank endpoint http" in flat and "ConnectError" in flat
 
 
 @pytest.mark.contract("B7")

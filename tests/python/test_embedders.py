@@ -7,10 +7,8 @@ import logging
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import pytest
 from pgrag.embedders import load_embedder, unit_vector
 from pgrag.errors import EmbeddingError
 from pgrag.protocols import Embedder
+from tests.endpoint import KEY, Answer, Endpoint, status
 
 TEXTS = [
     "How do I ask for leave?",
@@ -164,9 +163,6 @@ def test_sentence_transformers_is_named_where_it_is_missing(monkeypatch: pytest.
 
 # -- An endpoint that misbehaves -----------------------------------------------------------------------
 
-KEY = "sk-very-secret-0123456789"
-Answer = Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]]
-
 
 def vector_of(text: str) -> list[float]:
     return [float(len(text)), 1.0, 2.0]
@@ -191,67 +187,10 @@ def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Answer:
     return answer
 
 
-def status(code: int, **headers: str) -> Answer:
-    body = f"the key {KEY} is wrong".encode()  # as real endpoints do
-    return lambda request: (code, {name.replace("_", "-"): value for name, value in headers.items()}, body)
-
-
-class Endpoint:
-    """A server on this machine that plays a script: one answer a request, the last one from then on."""
-
-    def __init__(self) -> None:
-        self.script: Sequence[Answer | str] = [good]
-        self.requests: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.stop = threading.Event()
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                endpoint.requests.append({"path": self.path, **body})
-                endpoint.headers.append({name.lower(): value for name, value in self.headers.items()})
-                answer = endpoint.script[min(len(endpoint.requests), len(endpoint.script)) - 1]
-                if answer == "silence":
-                    endpoint.stop.wait(10)
-                elif answer == "hang up":
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                elif answer == "trickle":
-                    self.send_response(200)
-                    self.end_headers()
-                    while not endpoint.stop.wait(0.05):
-                        try:
-                            self.wfile.write(b" ")
-                        except OSError:
-                            break
-                else:
-                    assert callable(answer)
-                    code, headers, content = answer(body)
-                    self.send_response(code)
-                    for name, value in {"Content-Length": str(len(content)), **headers}.items():
-                        self.send_header(name, value)
-                    self.end_headers()
-                    self.wfile.write(content)
-
-            def log_message(self, *args: object) -> None:
-                """Quiet."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
-
-    def close(self) -> None:
-        self.stop.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     pytest.importorskip("httpx")
-    server = Endpoint()
+    server = Endpoint(good)
     yield server
     server.close()
 
@@ -275,10 +214,10 @@ def connect(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long each retry would have waited."""
-    from pgrag.embedders import http
+    from pgrag import _http
 
     slept: list[float] = []
-    monkeypatch.setattr(http.time, "sleep", slept.append)
+    monkeypatch.setattr(_http.time, "sleep", slept.append)
     return slept
 
 

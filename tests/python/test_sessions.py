@@ -32,8 +32,9 @@ from pgrag.errors import (
     WriteError,
     class_of,
 )
-from pgrag.models import Citation, Packet, Reply
+from pgrag.models import Citation, Packet, Reply, SearchResult
 from pgrag.protocols import Chunk, EmbeddingSpace
+from pgrag.rerankers.mmr import MMR
 from tests.support import AUDIENCE, ISSUER, Database
 
 TOY = EmbeddingSpace("toy", "toy-model", "1", 3, normalisation="none")
@@ -244,6 +245,22 @@ def test_control_the_database_refuses_by_itself(world: Database, connection: psy
         ("RG303", {"as_of": dt.datetime(2024, 1, 1)}),
         ("RG303", {"as_of": "yesterday"}),
         ("RG303", {"as_of": 20240101}),
+        ("RG301", {"probes": "refund"}),
+        ("RG301", {"probes": {"refund"}}),
+        ("RG301", {"probes": ["a", "b", "c", "d", "e"]}),
+        ("RG301", {"probes": ["refund", " "]}),
+        ("RG301", {"probes": ["refund", None]}),
+        ("RG301", {"probes": ["x" * 4001]}),
+        ("RG301", {"probes": ["refund\0"]}),
+        ("RG302", {"per_document": 0}),
+        ("RG302", {"per_document": 101}),
+        ("RG302", {"per_document": True}),
+        ("RG302", {"per_source": 1.5}),
+        ("RG302", {"per_source": "2"}),
+        ("RG303", {"isolation": "loose"}),
+        ("RG303", {"isolation": None}),
+        ("RG303", {"retry": 1}),
+        ("RG303", {"retry": None}),
         ("RG304", {"filter": ["handbook"]}),
         ("RG305", {"embedding": [1, float("inf"), 0], "space": "toy"}),
         ("RG305", {"embedding": ["1", "x", "0"], "space": "toy"}),
@@ -309,6 +326,135 @@ def test_times_and_filters(alice: pgrag.Reader) -> None:
     assert alice.search(QUESTION, filter={"source": ("handbook", "wiki")}).hits
     assert alice.search(QUESTION, filter={"source": "wiki"}).reason == "nothing_visible"
     assert alice.search(QUESTION, filter={"date_from": dt.date(2020, 1, 1)}).reason == "nothing_visible"
+
+
+# -- Ranking ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("F4")
+def test_a_hit_says_which_terms_it_has(alice: pgrag.Reader) -> None:
+    hit = alice.search("refund card parking").hits[0]
+    assert hit.document == "refund.md" and hit.duplicates == () and hit.probe is None
+    assert {one.term: one.tf for one in hit.matched_terms} == {"refund": 3, "card": 1}  # its title counts too
+    assert [one.score for one in hit.matched_terms] == sorted((one.score for one in hit.matched_terms), reverse=True)
+    assert sum(one.score for one in hit.matched_terms) == pytest.approx(hit.lexical_score, abs=1e-4)
+
+
+def test_near_duplicates_are_listed_under_one_hit(world: Database) -> None:
+    text = "Every bicycle in the yard is checked by the warden on the first Monday of each month at noon."
+    with world.writer("a", "wiki") as writer:
+        world.put_document(writer, "yard.md", text)
+        world.put_document(writer, "copy.md", text + " Thanks.")
+    with pgrag.connect(world.dsn("app_reader")) as connection, pgrag.reader(connection, world.token("a", "bob")) as r:
+        hit, *others = r.search("warden of the bicycle yard", filter={"source": "wiki"}).hits
+        packet = r.packet("warden of the bicycle yard", filter={"source": "wiki"})
+    assert not others and {hit.document, *(one.document for one in hit.duplicates)} == {"yard.md", "copy.md"}
+    same = hit.duplicates[0]
+    assert same.source == "wiki" and same.chunk_id != hit.chunk_id and 0.9 <= same.similarity <= 1
+    assert packet.excerpts[0].duplicates == hit.duplicates
+    with world.writer("a", "wiki") as writer:
+        for page in ("yard.md", "copy.md"):
+            writer.execute("select pgrag.delete_document(%s)", (page,))
+
+
+def test_answers_of_the_first_release_are_read(alice: pgrag.Reader) -> None:
+    found, packet = alice.search(QUESTION).raw, alice.packet(QUESTION).raw
+    for hit in (*found["hits"], *packet["excerpts"]):
+        for name in ("matched_terms", "duplicates", "probe"):
+            hit.pop(name, None)
+    found.pop("processors", None)
+    old = SearchResult.from_dict(found)
+    assert old.hits[0].matched_terms == old.hits[0].duplicates == () and old.processors == {} and old.rerank is None
+    assert Packet.from_dict(packet).excerpts[0].matched_terms == ()
+
+
+@pytest.mark.contract("F8")
+def test_probes_are_further_lanes(world: Database) -> None:
+    question, probes = "money back", ["refund window", "paid travel"]
+    embedder = ToyEmbedder()
+    with (
+        pgrag.connect(world.dsn("app_reader")) as connection,
+        pgrag.reader(connection, world.token("a", "alice"), embedder=embedder) as r,
+    ):
+        assert r.search(question, mode="lexical").reason == "nothing_matches"  # control
+        found = r.search(question, probes=probes, mode="lexical", threshold=0)
+        assert {hit.document: hit.probe for hit in found.hits} == {"refund.md": 1, "travel.md": 2}
+        assert found.policy["probes"] == 2 and embedder.texts == []
+        assert found.hits[0].matched_terms == ()  # of the question, which has none of its words
+        found = r.search(question, probes=probes, threshold=0)
+        assert {hit.document for hit in found.hits[:2]} == {"refund.md", "travel.md"}
+        assert found.policy["mode"] == "hybrid" and embedder.texts == [question, *probes]
+        # A question's vector that is given is not made; its probes' are.
+        r.search(question, probes=probes[:1], embedding=[0, 0, 1], space="toy", threshold=0)
+        assert embedder.texts[3:] == probes[:1]
+        packet = r.packet(question, probes=probes, threshold=0)
+        assert packet.question == question and packet.policy["probes"] == 2
+        assert probes[1] not in json.dumps(packet.raw)  # a probe's text is no evidence
+
+
+@pytest.mark.contract("C4")
+def test_caps_and_isolation(alice: pgrag.Reader) -> None:
+    wide = alice.search("ask the desk", k=6)
+    assert len(wide.hits) == 6 and wide.complete
+    capped = alice.search("ask the desk", k=6, per_source=2, isolation="strict")
+    assert len(capped.hits) == 2 and (capped.complete, capped.complete_reason) == (False, "capped")
+    assert (capped.policy["per_source"], capped.policy["isolation"]) == (2, "strict")
+    assert len(alice.packet("ask the desk", threshold=0, per_source=1).excerpts) == 1
+    assert len(alice.search("ask the desk", k=6, per_document=1).hits) == 6
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[dict[str, Any]]:
+    """The requests that are sent from now on; ``changes`` are made to the first answer."""
+    sent: list[dict[str, Any]] = []
+    answer = pgrag.Reader._answer
+
+    def count(self: Any, function: str, request: dict[str, Any]) -> dict[str, Any]:
+        sent.append(request)
+        return answer(self, function, request) | (changes if len(sent) == 1 else {})
+
+    monkeypatch.setattr(pgrag.Reader, "_answer", count)
+    return sent
+
+
+@pytest.mark.contract("F10")
+@pytest.mark.parametrize("ask", ["search", "packet"])
+def test_a_retry_is_asked_for_and_said(alice: pgrag.Reader, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+    sent = counted(monkeypatch)
+    question = 'quantum teleportation of the particle "refund window"'
+    narrow = {"k": 3, "filter": {"source": "handbook"}, "candidates": 5}
+    for retry, profiles in ((False, [None]), (True, [None, "retry"])):
+        sent.clear()
+        answer = getattr(alice, ask)(question, retry=retry, **narrow)
+        assert [request.get("profile") for request in sent] == profiles
+        assert answer.status == "abstain" and answer.policy["profile"] == ("retry" if retry else "normal")
+        # No wider than its profile: the same question, filter and k.
+        assert all({**request, "profile": None} == {**sent[0], "profile": None} for request in sent)
+
+
+def test_what_is_not_retried(world: Database, alice: pgrag.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = counted(monkeypatch)
+    assert alice.search(QUESTION, retry=True).hits and alice.packet(QUESTION, retry=True).excerpts
+    assert alice.search("the of and", retry=True).reason == "stop_words_only"
+    assert alice.search(QUESTION, retry=True, filter={"source": "wiki"}).reason == "nothing_visible"
+    assert alice.packet(QUESTION, retry=True, budget=len(QUESTION) + 5).reason == "over_budget"
+    assert len(sent) == 5
+
+
+@pytest.mark.parametrize(
+    ("k", "complete", "asked"), [(10, True, 1), (10, False, 2), (1, False, 1)]
+)
+def test_an_incomplete_answer_that_is_short_is_retried(
+    alice: pgrag.Reader, monkeypatch: pytest.MonkeyPatch, k: int, complete: bool, asked: int
+) -> None:
+    sent = counted(monkeypatch, complete=complete)
+    assert alice.search(QUESTION, k=k, retry=True).hits and len(sent) == asked
+
+
+def test_a_retry_is_reranked(alice: pgrag.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = counted(monkeypatch, status="abstain", reason="nothing_matches", hits=[])
+    found = alice.search(QUESTION, k=3, retry=True, reranker=MMR())
+    assert [(one["k"], one.get("profile"), "order" in one) for one in sent] == [(50, None, False), (50, "retry", False), (3, "retry", True)]
+    assert found.policy["profile"] == "retry" and found.rerank is not None and found.rerank.status == "applied"
 
 
 # -- Embeddings ------------------------------------------------------------------------------------------
