@@ -1877,7 +1877,8 @@ declare
   v_place      record;
   v_documents  bigint[] := '{}';
   v_sources    bigint[] := '{}';
-  v_texts      text[] := '{}';
+  v_words      tsvector[] := '{}';
+  v_these      tsvector;
   v_similarity double precision;
   v_capped     boolean := false;
 begin
@@ -1891,8 +1892,10 @@ begin
       join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
       join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
      where c.tenant_id = p_tenant_id and c.revision_id = v_chunk.revision_id and c.chunk_no = v_chunk.chunk_no;
+    v_these := pgrag_private.distinct_words(v_place.text);
     for v_n in 1 .. cardinality(chunks) loop
-      v_similarity := pgrag_private.similarity(v_texts[v_n], v_place.text);
+      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9;
+      v_similarity := pgrag_private.similarity(v_words[v_n], v_these);
       if v_similarity >= 0.9 then
         chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
           'chunk_id', v_place.chunk_id, 'source', v_place.source, 'document', v_place.document,
@@ -1908,7 +1911,7 @@ begin
     chunks := chunks || v_chunk;
     v_documents := v_documents || v_place.document_id;
     v_sources := v_sources || v_place.source_id;
-    v_texts := v_texts || v_place.text;
+    v_words := v_words || v_these;
   end loop;
   complete_reason := case
     when cardinality(chunks) = p_k then 'k_returned'
@@ -1918,43 +1921,156 @@ end
 $$;
 
 -- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
--- different in length to matter, too short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may"
--- beside "may not", are different statements however long the text around them, and both have to be seen.
-create or replace function pgrag_private.similarity(p_one text, p_other text) returns double precision
+-- short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may" beside "may not", are different
+-- statements however long the text around them, and both have to be seen.
+create or replace function pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
 language plpgsql immutable parallel safe as $$
 declare
-  v_one    text[];
-  v_other  text[];
-  v_all    integer;
-  v_common integer;
+  v_only_one   text[] := tsvector_to_array(ts_delete(p_one, tsvector_to_array(p_other)));
+  v_only_other text[] := tsvector_to_array(ts_delete(p_other, tsvector_to_array(p_one)));
+  v_all        double precision := length(p_other) + cardinality(v_only_one);
 begin
-  if length(p_one) not between 0.8 * length(p_other) and 1.25 * length(p_other) then
+  if v_all < 8 or exists (
+       select from unnest(v_only_one || v_only_other) as w (word) where word ~ '[0-9]' or word = any (pgrag_private.negations())) then
     return 0;
   end if;
-  v_one := pgrag_private.distinct_words(p_one);
-  v_other := pgrag_private.distinct_words(p_other);
-  select count(*), count(*) filter (where n = 2) into v_all, v_common
-    from (select count(*) as n from (select unnest(v_one) union all select unnest(v_other)) as w (word) group by word) words;
-  if v_all < 8 or v_common < 0.9 * v_all
-     or exists (
-       select from (select unnest(v_one) union all select unnest(v_other)) as w (word)
-        where word ~ '[0-9]' or word = any (pgrag_private.negations())
-        group by word having count(*) = 1) then
-    return 0;
-  end if;
-  return v_common::double precision / v_all;
+  return 1 - cardinality(v_only_one || v_only_other) / v_all;
 end
 $$;
 
-create or replace function pgrag_private.distinct_words(p_text text) returns text[]
+create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return tsvector_to_array(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
+return strip(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
 
 create or replace function pgrag_private.negations() returns text[]
 language sql immutable parallel safe
 return '{no,not,never,none,nor,neither,without,cannot,except,unless,nicht,kein,keine,keinen,keinem,keiner,keines,nie,niemals,ohne,außer,
          ne,pas,jamais,sans,aucun,aucune,sauf,sin,nunca,jamás,ningún,ninguna,tampoco,excepto,non,mai,senza,nessun,nessuna,tranne,
          niet,geen,nooit,zonder,não,nem,sem,exceto,inte,ingen,aldrig,utan,ikke,uden,uten}'::text[];
+
+-- sql/functions/private/describe_chunk.sql
+
+-- What is said of a chunk wherever it is shown: where it is from, and its text.
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+language sql stable parallel restricted
+begin atomic
+  select jsonb_build_object(
+    'chunk_id', encode(c.chunk_id, 'hex'),
+    'source', s.source,
+    'document', d.document,
+    'revision', r.revision,
+    'active', r.revision_id is not distinct from d.active_revision_id,
+    'title', r.title,
+    'section', c.section,
+    'page', c.page,
+    'language', c.language,
+    'span_start', c.span_start,
+    'span_end', c.span_end,
+    'span_unit', 'code points',
+    'tokens', c.token_count,
+    'tokenizer', r.tokenizer,
+    'trust', s.trust,
+    'effective_from', pgrag_private.utc(r.effective_from),
+    'effective_to', pgrag_private.utc(r.effective_to),
+    'ingested_at', pgrag_private.utc(r.created_at),
+    'text', c.text)
+    from pgrag_data.chunk c
+    join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
+end;
+
+-- sql/functions/private/check_search.sql
+
+-- Bounds of a search. Types are what PostgreSQL's own let through.
+create or replace function pgrag_private.check_search(p_search pgrag_private.search_request) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_wording text;
+begin
+  foreach v_wording in array array[p_search.question] || coalesce(p_search.probes, '{}') loop
+    if v_wording is null or pgrag_private.is_blank(v_wording) then
+      raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text; a probe is text too.';
+    elsif length(v_wording) > 4000 then
+      raise exception using errcode = 'RG301', message = 'the question is too long',
+        detail = format('%s characters; the bound is 4000', length(v_wording)), hint = 'Ask for what is sought, without its context.';
+    end if;
+  end loop;
+  if p_search.k is null or p_search.k not between 1 and 100 then
+    raise exception using errcode = 'RG302', message = 'k must be a whole number from 1 to 100',
+      detail = format('k: %s', coalesce(p_search.k::text, 'null')), hint = 'Narrow the question or filter; there are no further pages.';
+  elsif p_search.candidates is null or p_search.candidates not between p_search.k and 1000 then
+    raise exception using errcode = 'RG302', message = 'candidates must be a whole number from k to 1000',
+      detail = format('candidates: %s, k: %s', coalesce(p_search.candidates::text, 'null'), p_search.k),
+      hint = 'Leave it out for the default of 100.';
+  elsif p_search.per_document not between 1 and 100 or p_search.per_source not between 1 and 100 then
+    raise exception using errcode = 'RG302', message = 'a cap must be a whole number from 1 to 100',
+      hint = 'Leave per_document and per_source out for no cap.';
+  elsif p_search.mode is null or p_search.mode not in ('hybrid', 'lexical', 'dense') then
+    raise exception using errcode = 'RG303', message = 'the mode is not known', hint = 'Modes: hybrid, lexical, dense.';
+  elsif p_search.fusion is null or p_search.fusion not in ('convex', 'rrf') then
+    raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
+  elsif p_search.isolation is null or p_search.isolation not in ('auto', 'strict') then
+    raise exception using errcode = 'RG303', message = 'the isolation is not known', hint = 'Isolations: auto, strict.';
+  elsif p_search.profile is null or p_search.profile not in ('normal', 'retry') then
+    raise exception using errcode = 'RG303', message = 'the profile is not known', hint = 'Profiles: normal, retry.';
+  elsif p_search.as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
+    raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
+  elsif p_search.threshold = 'NaN' or p_search.threshold not between 0 and 1 then
+    raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
+  elsif cardinality(p_search.probes) > 4 or cardinality(p_search.probe_embeddings) <> coalesce(cardinality(p_search.probes), 0) then
+    raise exception using errcode = 'RG308', message = 'there are too many probes, or not one embedding for each',
+      detail = format('probes: %s, embeddings: %s', coalesce(cardinality(p_search.probes), 0),
+                      coalesce(cardinality(p_search.probe_embeddings)::text, 'none')),
+      hint = 'Pass at most 4 further wordings, and for all of them an embedding or for none.';
+  elsif p_search.mode = 'dense' and p_search.probes is not null and p_search.probe_embeddings is null then
+    raise exception using errcode = 'RG308', message = 'in dense mode a probe needs its embedding',
+      hint = 'Pass p_probe_embeddings, or p_mode => ''lexical''.';
+  elsif cardinality(p_search.chunk_order) > 100 or array_position(p_search.chunk_order, null) is not null
+        or length(p_search.reranker) > 200 or (p_search.chunk_order is null) <> (p_search.reranker is null) then
+    raise exception using errcode = 'RG308', message = 'a reranker''s order is at most 100 chunk ids, with the reranker''s name',
+      hint = 'Pass p_order and p_reranker together; chunk ids as in the hits, the best first.';
+  end if;
+end
+$$;
+
+-- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
+create or replace function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
+returns pgrag_data.embedding_space
+language plpgsql stable parallel restricted as $$
+declare
+  v_space pgrag_data.embedding_space;
+begin
+  if p_embedding is null or p_space is null then
+    raise exception using errcode = 'RG305', message = 'this mode needs the question''s embedding and the name of its space',
+      hint = 'Pass p_embedding and p_space, or p_mode => ''lexical''.';
+  end if;
+  select s.* into v_space
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   where t.tenant_id = p_tenant_id and s.space = p_space;
+  if not found then
+    raise exception using errcode = 'RG305', message = 'the embedding is not of the tenant''s active space',
+      hint = 'select * from pgrag.active_space() names it; encode the question with its model.';
+  end if;
+  if public.vector_dims(p_embedding) <> v_space.dimension then
+    raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
+      detail = format('%s; the space has %s', public.vector_dims(p_embedding), v_space.dimension),
+      hint = 'Encode the question with the space''s model.';
+  end if;
+  if public.vector_norm(p_embedding) = 0 then
+    raise exception using errcode = 'RG305', message = 'the embedding is zero, which is near to nothing',
+      hint = 'The model knows no word of the question: ask with p_mode => ''lexical''.';
+  end if;
+  -- pgvector sums squares in single precision: beyond these the cosine would be NaN, and the answer empty.
+  if public.vector_norm(p_embedding) not between 1e-15 and 1e15 then
+    raise exception using errcode = 'RG305', message = 'the embedding is too short or too long to be compared',
+      detail = 'its length must be from 1e-15 to 1e15', hint = 'Scale it to length 1: the cosine does not change.';
+  end if;
+  return v_space;
+end
+$$;
 
 -- sql/functions/private/retrieve.sql
 
@@ -2188,126 +2304,6 @@ $$;
 create or replace function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
 return case p_mode when 'lexical' then 0.22 when 'dense' then 0.30 else 0.40 end;
-
--- What is said of a chunk wherever it is shown: where it is from, and its text.
-create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
-language sql stable parallel restricted
-begin atomic
-  select jsonb_build_object(
-    'chunk_id', encode(c.chunk_id, 'hex'),
-    'source', s.source,
-    'document', d.document,
-    'revision', r.revision,
-    'active', r.revision_id is not distinct from d.active_revision_id,
-    'title', r.title,
-    'section', c.section,
-    'page', c.page,
-    'language', c.language,
-    'span_start', c.span_start,
-    'span_end', c.span_end,
-    'span_unit', 'code points',
-    'tokens', c.token_count,
-    'tokenizer', r.tokenizer,
-    'trust', s.trust,
-    'effective_from', pgrag_private.utc(r.effective_from),
-    'effective_to', pgrag_private.utc(r.effective_to),
-    'ingested_at', pgrag_private.utc(r.created_at),
-    'text', c.text)
-    from pgrag_data.chunk c
-    join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
-    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
-    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
-end;
-
--- Bounds of a search. Types are what PostgreSQL's own let through.
-create or replace function pgrag_private.check_search(p_search pgrag_private.search_request) returns void
-language plpgsql immutable parallel safe as $$
-declare
-  v_wording text;
-begin
-  foreach v_wording in array array[p_search.question] || coalesce(p_search.probes, '{}') loop
-    if v_wording is null or pgrag_private.is_blank(v_wording) then
-      raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text; a probe is text too.';
-    elsif length(v_wording) > 4000 then
-      raise exception using errcode = 'RG301', message = 'the question is too long',
-        detail = format('%s characters; the bound is 4000', length(v_wording)), hint = 'Ask for what is sought, without its context.';
-    end if;
-  end loop;
-  if p_search.k is null or p_search.k not between 1 and 100 then
-    raise exception using errcode = 'RG302', message = 'k must be a whole number from 1 to 100',
-      detail = format('k: %s', coalesce(p_search.k::text, 'null')), hint = 'Narrow the question or filter; there are no further pages.';
-  elsif p_search.candidates is null or p_search.candidates not between p_search.k and 1000 then
-    raise exception using errcode = 'RG302', message = 'candidates must be a whole number from k to 1000',
-      detail = format('candidates: %s, k: %s', coalesce(p_search.candidates::text, 'null'), p_search.k),
-      hint = 'Leave it out for the default of 100.';
-  elsif p_search.per_document not between 1 and 100 or p_search.per_source not between 1 and 100 then
-    raise exception using errcode = 'RG302', message = 'a cap must be a whole number from 1 to 100',
-      hint = 'Leave per_document and per_source out for no cap.';
-  elsif p_search.mode is null or p_search.mode not in ('hybrid', 'lexical', 'dense') then
-    raise exception using errcode = 'RG303', message = 'the mode is not known', hint = 'Modes: hybrid, lexical, dense.';
-  elsif p_search.fusion is null or p_search.fusion not in ('convex', 'rrf') then
-    raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
-  elsif p_search.isolation is null or p_search.isolation not in ('auto', 'strict') then
-    raise exception using errcode = 'RG303', message = 'the isolation is not known', hint = 'Isolations: auto, strict.';
-  elsif p_search.profile is null or p_search.profile not in ('normal', 'retry') then
-    raise exception using errcode = 'RG303', message = 'the profile is not known', hint = 'Profiles: normal, retry.';
-  elsif p_search.as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
-    raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
-  elsif p_search.threshold = 'NaN' or p_search.threshold not between 0 and 1 then
-    raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
-  elsif cardinality(p_search.probes) > 4 or cardinality(p_search.probe_embeddings) <> coalesce(cardinality(p_search.probes), 0) then
-    raise exception using errcode = 'RG308', message = 'there are too many probes, or not one embedding for each',
-      detail = format('probes: %s, embeddings: %s', coalesce(cardinality(p_search.probes), 0),
-                      coalesce(cardinality(p_search.probe_embeddings)::text, 'none')),
-      hint = 'Pass at most 4 further wordings, and for all of them an embedding or for none.';
-  elsif p_search.mode = 'dense' and p_search.probes is not null and p_search.probe_embeddings is null then
-    raise exception using errcode = 'RG308', message = 'in dense mode a probe needs its embedding',
-      hint = 'Pass p_probe_embeddings, or p_mode => ''lexical''.';
-  elsif cardinality(p_search.chunk_order) > 100 or array_position(p_search.chunk_order, null) is not null
-        or length(p_search.reranker) > 200 or (p_search.chunk_order is null) <> (p_search.reranker is null) then
-    raise exception using errcode = 'RG308', message = 'a reranker''s order is at most 100 chunk ids, with the reranker''s name',
-      hint = 'Pass p_order and p_reranker together; chunk ids as in the hits, the best first.';
-  end if;
-end
-$$;
-
--- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
-create or replace function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
-returns pgrag_data.embedding_space
-language plpgsql stable parallel restricted as $$
-declare
-  v_space pgrag_data.embedding_space;
-begin
-  if p_embedding is null or p_space is null then
-    raise exception using errcode = 'RG305', message = 'this mode needs the question''s embedding and the name of its space',
-      hint = 'Pass p_embedding and p_space, or p_mode => ''lexical''.';
-  end if;
-  select s.* into v_space
-    from pgrag_data.tenant t
-    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
-   where t.tenant_id = p_tenant_id and s.space = p_space;
-  if not found then
-    raise exception using errcode = 'RG305', message = 'the embedding is not of the tenant''s active space',
-      hint = 'select * from pgrag.active_space() names it; encode the question with its model.';
-  end if;
-  if public.vector_dims(p_embedding) <> v_space.dimension then
-    raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
-      detail = format('%s; the space has %s', public.vector_dims(p_embedding), v_space.dimension),
-      hint = 'Encode the question with the space''s model.';
-  end if;
-  if public.vector_norm(p_embedding) = 0 then
-    raise exception using errcode = 'RG305', message = 'the embedding is zero, which is near to nothing',
-      hint = 'The model knows no word of the question: ask with p_mode => ''lexical''.';
-  end if;
-  -- pgvector sums squares in single precision: beyond these the cosine would be NaN, and the answer empty.
-  if public.vector_norm(p_embedding) not between 1e-15 and 1e15 then
-    raise exception using errcode = 'RG305', message = 'the embedding is too short or too long to be compared',
-      detail = 'its length must be from 1e-15 to 1e15', hint = 'Scale it to length 1: the cosine does not change.';
-  end if;
-  return v_space;
-end
-$$;
 
 -- sql/functions/private/switch_revision.sql
 

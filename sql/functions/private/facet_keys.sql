@@ -2,7 +2,7 @@
 create or replace function pgrag_private.facet_keys(
   p_tenant_id bigint, p_language text, p_product text, p_version text, p_tags text[], p_metadata jsonb
 ) returns bigint[]
-language sql immutable parallel safe
+language sql immutable parallel safe cost 10000
 return array(
   select hashtextextended(facet collate "C", p_tenant_id)
     from (values ('language=' || p_language), ('product=' || p_product), ('version=' || p_version)) as f (facet)

@@ -1,5 +1,5 @@
--- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (with ties, which the caller
--- breaks by chunk id), and those that the caller asks about (p_also_…), if they hold any word.
+-- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (ties broken by
+-- chunk id), and those that the caller asks about (p_also_…), if they hold any word.
 --
 -- All statistics are the reader's own: the document frequency of a lexeme is counted among the hits of this very pass,
 -- so no score depends on a row that the reader may not see. Each lexeme has a slot, a column that is computed once a
@@ -18,7 +18,7 @@
 -- get about the same number for the same hit.
 create or replace function pgrag_private.lexical_lane(
   p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_limit integer, p_also_revisions bigint[], p_also_chunks integer[]
-) returns table (revision_id bigint, chunk_no integer, score double precision, share double precision,
+) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, score double precision, share double precision,
                  coverage double precision, evidence double precision, tf double precision[], part double precision[])
 language plpgsql stable parallel restricted rows 100 set enable_seqscan = off set work_mem = '32MB' as $$
 #variable_conflict use_column
@@ -63,22 +63,26 @@ begin
                              where c.tenant_id = $1 and c.revision_id = a.revision_id and c.chunk_no = a.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
      ), best as (
-       select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
-         from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
-        cross join weight
-        order by score desc
-        fetch first $4 rows with ties
+       select t.*, ' || pgrag_private.chunk_id_lookup('t') || ' as chunk_id
+         from (select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+                 from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
+                cross join weight
+                order by score desc
+                fetch first $4 rows with ties) t
+        order by score desc, chunk_id
+        limit $4
      ), chosen as (
-       select revision_id, chunk_no, score, k, ' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || ' from best
+       select revision_id, chunk_no, chunk_id, score, k, ' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || ' from best
        union all
-       select revision_id, chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ', k, '
+       select revision_id, chunk_no, ' || pgrag_private.chunk_id_lookup('a') || ',
+              ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ', k, '
          || pgrag_private.each_slot(v_slots, 'tf%', ', ') || '
          from (select also.*, ' || pgrag_private.bm25_norm() || ' as k from also
                 where (' || pgrag_private.each_slot(v_slots, 'tf%', '+') || ') > 0
                   and not exists (select from best b where b.revision_id = also.revision_id and b.chunk_no = also.chunk_no)) a
         cross join weight
      )
-     select revision_id, chunk_no, score, least(score / (' || pgrag_private.each_slot(v_slots, 'w%*($2).worth[%]', '+') || '), 1),
+     select revision_id, chunk_no, chunk_id, score, least(score / (' || pgrag_private.each_slot(v_slots, 'w%*($2).worth[%]', '+') || '), 1),
             least((' || pgrag_private.each_slot(v_slots, 'case when tf% > 0 then s% else 0 end', '+') || ')
               / (' || pgrag_private.each_slot(v_slots, 's%*($2).worth[%]', '+') || '), 1),
             least((' || pgrag_private.each_slot(v_slots, 's%*tf%/(tf%+k)', '+') || ')
@@ -98,6 +102,12 @@ return (select string_agg(replace(p_piece, '%', slot::text), p_between order by 
 create or replace function pgrag_private.tf_slot() returns text
 language sql immutable parallel safe
 return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%]))) as tf%';
+
+-- Row by row: a scalar sub-select cannot become a join, and a plan that read the table would touch rows outside the scope.
+create or replace function pgrag_private.chunk_id_lookup(p_row text) returns text
+language sql immutable parallel safe
+return replace('(select c.chunk_id from pgrag_data.chunk c
+                  where c.tenant_id = $1 and c.revision_id = %.revision_id and c.chunk_no = %.chunk_no)', '%', p_row);
 
 create or replace function pgrag_private.bm25_norm() returns text
 language sql immutable parallel safe

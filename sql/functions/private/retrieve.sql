@@ -84,41 +84,31 @@ begin
       from (select distinct l.language from unnest(v_parts) as p cross join lateral unnest(p.languages) as l (language)) l;
   end if;
 
-  -- Chunk ids and vectors are looked up row by row (a scalar sub-select cannot become a join): a plan that read the
-  -- tables instead would touch, and so let be counted, rows outside the scope.
   with dense as materialized (
-    select d.wording, d.revision_id, d.chunk_no, d.chunk_id,
-           row_number() over (partition by d.wording order by d.cosine desc, d.chunk_id) as place
-      from (select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.cosine,
-                   (select c.chunk_id from pgrag_data.chunk c
-                     where c.tenant_id = v_tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no) as chunk_id
-              from unnest(v_embeddings) with ordinality as w (embedding, n)
-             cross join lateral pgrag_private.dense_lane(v_tenant_id, v_revisions, v_space.space_id, w.embedding, v_candidates,
-                                                         v_languages, v_conditions) d) d
-  ), dense_best as materialized (
-    select distinct revision_id, chunk_no from dense where place <= v_candidates
+    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id,
+           row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
+      from unnest(v_embeddings) with ordinality as w (embedding, n)
+     cross join lateral pgrag_private.dense_lane(v_tenant_id, v_revisions, v_space.space_id, w.embedding, v_candidates,
+                                                 v_languages, v_conditions) d
   ), also as materialized (
-    select array_agg(revision_id) as revisions, array_agg(chunk_no) as chunks from dense_best
+    select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
   ), lexical as materialized (
-    select l.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
-           row_number() over (partition by l.wording order by l.share desc, l.score desc, l.chunk_id) as place
-      from (select p.wording, l.*,
-                   (select c.chunk_id from pgrag_data.chunk c
-                     where c.tenant_id = v_tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
-              from unnest(v_plans) as p
-             cross join also a
-             cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l) l
+    select p.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
+           row_number() over (partition by p.wording order by l.share desc, l.score desc, l.chunk_id) as place
+      from unnest(v_plans) as p
+     cross join also a
+     cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l
   ), candidate as materialized (
     select revision_id, chunk_no, chunk_id from lexical where place <= v_candidates
     union
-    select revision_id, chunk_no, chunk_id from dense where place <= v_candidates
+    select revision_id, chunk_no, chunk_id from dense
   ), scored as materialized (
     -- What one lane found is scored by both: what the other lane would have said of it is known exactly.
     select c.revision_id, c.chunk_no, c.chunk_id, w.n::integer as wording, l.score as lexical_score, l.tf, l.part,
-           case when l.place <= v_candidates then l.place end as lexical_rank,
-           case when d.place <= v_candidates then d.place end as dense_rank,
+           case when l.place <= v_candidates then l.place end as lexical_rank, d.place as dense_rank,
            coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
            case when v_embeddings is not null then
+             -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
              (select nullif(1 - (v.embedding operator(public.<=>) v_embeddings[w.n + 1]), 'NaN')
                 from pgrag_data.chunk_vec v
                where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id

@@ -87,7 +87,8 @@ language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
 
 -- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own.
+-- The cost says that no plan may compute them row by row.
 create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
-language sql immutable parallel safe
+language sql immutable parallel safe cost 10000
 return array(select hashtextextended(lexeme collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
 grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
