@@ -1130,8 +1130,9 @@ language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
 
 -- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own.
+-- The cost says that no plan may compute them row by row.
 create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
-language sql immutable parallel safe
+language sql immutable parallel safe cost 10000
 return array(select hashtextextended(lexeme collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
 grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
 
@@ -1323,7 +1324,7 @@ end;
 create or replace function pgrag_private.facet_keys(
   p_tenant_id bigint, p_language text, p_product text, p_version text, p_tags text[], p_metadata jsonb
 ) returns bigint[]
-language sql immutable parallel safe
+language sql immutable parallel safe cost 10000
 return array(
   select hashtextextended(facet collate "C", p_tenant_id)
     from (values ('language=' || p_language), ('product=' || p_product), ('version=' || p_version)) as f (facet)
@@ -1708,8 +1709,8 @@ end;
 
 -- sql/functions/private/lexical_lane.sql
 
--- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (with ties, which the caller
--- breaks by chunk id), and those that the caller asks about (p_also_…), if they hold any word.
+-- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (ties broken by
+-- chunk id), and those that the caller asks about (p_also_…), if they hold any word.
 --
 -- All statistics are the reader's own: the document frequency of a lexeme is counted among the hits of this very pass,
 -- so no score depends on a row that the reader may not see. Each lexeme has a slot, a column that is computed once a
@@ -1728,7 +1729,7 @@ end;
 -- get about the same number for the same hit.
 create or replace function pgrag_private.lexical_lane(
   p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_limit integer, p_also_revisions bigint[], p_also_chunks integer[]
-) returns table (revision_id bigint, chunk_no integer, score double precision, share double precision,
+) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, score double precision, share double precision,
                  coverage double precision, evidence double precision, tf double precision[], part double precision[])
 language plpgsql stable parallel restricted rows 100 set enable_seqscan = off set work_mem = '32MB' as $$
 #variable_conflict use_column
@@ -1773,22 +1774,26 @@ begin
                              where c.tenant_id = $1 and c.revision_id = a.revision_id and c.chunk_no = a.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
      ), best as (
-       select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
-         from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
-        cross join weight
-        order by score desc
-        fetch first $4 rows with ties
+       select t.*, ' || pgrag_private.chunk_id_lookup('t') || ' as chunk_id
+         from (select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+                 from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
+                cross join weight
+                order by score desc
+                fetch first $4 rows with ties) t
+        order by score desc, chunk_id
+        limit $4
      ), chosen as (
-       select revision_id, chunk_no, score, k, ' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || ' from best
+       select revision_id, chunk_no, chunk_id, score, k, ' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || ' from best
        union all
-       select revision_id, chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ', k, '
+       select revision_id, chunk_no, ' || pgrag_private.chunk_id_lookup('a') || ',
+              ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ', k, '
          || pgrag_private.each_slot(v_slots, 'tf%', ', ') || '
          from (select also.*, ' || pgrag_private.bm25_norm() || ' as k from also
                 where (' || pgrag_private.each_slot(v_slots, 'tf%', '+') || ') > 0
                   and not exists (select from best b where b.revision_id = also.revision_id and b.chunk_no = also.chunk_no)) a
         cross join weight
      )
-     select revision_id, chunk_no, score, least(score / (' || pgrag_private.each_slot(v_slots, 'w%*($2).worth[%]', '+') || '), 1),
+     select revision_id, chunk_no, chunk_id, score, least(score / (' || pgrag_private.each_slot(v_slots, 'w%*($2).worth[%]', '+') || '), 1),
             least((' || pgrag_private.each_slot(v_slots, 'case when tf% > 0 then s% else 0 end', '+') || ')
               / (' || pgrag_private.each_slot(v_slots, 's%*($2).worth[%]', '+') || '), 1),
             least((' || pgrag_private.each_slot(v_slots, 's%*tf%/(tf%+k)', '+') || ')
@@ -1809,6 +1814,12 @@ create or replace function pgrag_private.tf_slot() returns text
 language sql immutable parallel safe
 return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%]))) as tf%';
 
+-- Row by row: a scalar sub-select cannot become a join, and a plan that read the table would touch rows outside the scope.
+create or replace function pgrag_private.chunk_id_lookup(p_row text) returns text
+language sql immutable parallel safe
+return replace('(select c.chunk_id from pgrag_data.chunk c
+                  where c.tenant_id = $1 and c.revision_id = %.revision_id and c.chunk_no = %.chunk_no)', '%', p_row);
+
 create or replace function pgrag_private.bm25_norm() returns text
 language sql immutable parallel safe
 return '1.2::float8 * (0.25::float8 + 0.75::float8 * length / ($2).length)';
@@ -1821,46 +1832,57 @@ return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8
 
 -- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
 -- that is computed once a row, never on a row outside the scope (a staged vector of another dimension would make
--- every search of its tenant fail), and that the planner can never answer from an approximate index. WITH TIES
--- leaves ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN,
--- and it is no candidate.
+-- every search of its tenant fail), and that the planner can never answer from an approximate index. Ties are
+-- broken by chunk id, looked up row by row: a scalar sub-select cannot become a join, which would touch other rows. A zero vector has no direction: its distance is NaN, and it is no candidate.
 -- p_conditions, one for each of p_languages: what the question says that a hit must and must not hold.
 create or replace function pgrag_private.dense_lane(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer,
   p_languages text[], p_conditions tsquery[]
-) returns table (revision_id bigint, chunk_no integer, cosine double precision)
+) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision)
 language plpgsql stable parallel restricted rows 100 as $$
 #variable_conflict use_column
 begin
   if p_conditions is null then
     return query
-    select d.revision_id, d.chunk_no, 1 - d.distance
-      from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
-              from unnest(p_revisions) as s (revision_id)
-              join pgrag_data.chunk_vec v
-                on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
-            offset 0) d
-     where d.distance <> 'NaN'
-     order by d.distance
-     fetch first p_limit rows with ties;
+    select t.revision_id, t.chunk_no,
+         (select c.chunk_id from pgrag_data.chunk c
+           where c.tenant_id = p_tenant_id and c.revision_id = t.revision_id and c.chunk_no = t.chunk_no) as chunk_id,
+         1 - t.distance as cosine
+      from (select d.revision_id, d.chunk_no, d.distance
+              from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+                      from unnest(p_revisions) as s (revision_id)
+                      join pgrag_data.chunk_vec v
+                        on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
+                    offset 0) d
+             where d.distance <> 'NaN'
+             order by d.distance
+             fetch first p_limit rows with ties) t
+     order by cosine desc, chunk_id
+     limit p_limit;
     return;
   end if;
   return query
-  select d.revision_id, d.chunk_no, 1 - d.distance
-    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
-            from (select l.revision_id, l.chunk_no
-                    from unnest(p_revisions) as s (revision_id)
-                   cross join lateral (select c.revision_id, c.chunk_no, c.language, c.lexemes from pgrag_data.chunk_lex c
-                                        where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
-                    join unnest(p_languages, p_conditions) as q (language, condition) on q.language = l.language
-                   where q.condition is null or l.lexemes @@ q.condition
-                  offset 0) l
-            join pgrag_data.chunk_vec v
-              on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = l.revision_id and v.chunk_no = l.chunk_no
-          offset 0) d
-   where d.distance <> 'NaN'
-   order by d.distance
-   fetch first p_limit rows with ties;
+  select t.revision_id, t.chunk_no,
+         (select c.chunk_id from pgrag_data.chunk c
+           where c.tenant_id = p_tenant_id and c.revision_id = t.revision_id and c.chunk_no = t.chunk_no) as chunk_id,
+         1 - t.distance as cosine
+    from (select d.revision_id, d.chunk_no, d.distance
+            from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+                    from (select l.revision_id, l.chunk_no
+                            from unnest(p_revisions) as s (revision_id)
+                           cross join lateral (select c.revision_id, c.chunk_no, c.language, c.lexemes from pgrag_data.chunk_lex c
+                                                where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
+                            join unnest(p_languages, p_conditions) as q (language, condition) on q.language = l.language
+                           where q.condition is null or l.lexemes @@ q.condition
+                          offset 0) l
+                    join pgrag_data.chunk_vec v
+                      on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = l.revision_id and v.chunk_no = l.chunk_no
+                  offset 0) d
+           where d.distance <> 'NaN'
+           order by d.distance
+           fetch first p_limit rows with ties) t
+   order by cosine desc, chunk_id
+   limit p_limit;
 end
 $$;
 
@@ -2160,41 +2182,31 @@ begin
       from (select distinct l.language from unnest(v_parts) as p cross join lateral unnest(p.languages) as l (language)) l;
   end if;
 
-  -- Chunk ids and vectors are looked up row by row (a scalar sub-select cannot become a join): a plan that read the
-  -- tables instead would touch, and so let be counted, rows outside the scope.
   with dense as materialized (
-    select d.wording, d.revision_id, d.chunk_no, d.chunk_id,
-           row_number() over (partition by d.wording order by d.cosine desc, d.chunk_id) as place
-      from (select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.cosine,
-                   (select c.chunk_id from pgrag_data.chunk c
-                     where c.tenant_id = v_tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no) as chunk_id
-              from unnest(v_embeddings) with ordinality as w (embedding, n)
-             cross join lateral pgrag_private.dense_lane(v_tenant_id, v_revisions, v_space.space_id, w.embedding, v_candidates,
-                                                         v_languages, v_conditions) d) d
-  ), dense_best as materialized (
-    select distinct revision_id, chunk_no from dense where place <= v_candidates
+    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id,
+           row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
+      from unnest(v_embeddings) with ordinality as w (embedding, n)
+     cross join lateral pgrag_private.dense_lane(v_tenant_id, v_revisions, v_space.space_id, w.embedding, v_candidates,
+                                                 v_languages, v_conditions) d
   ), also as materialized (
-    select array_agg(revision_id) as revisions, array_agg(chunk_no) as chunks from dense_best
+    select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
   ), lexical as materialized (
-    select l.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
-           row_number() over (partition by l.wording order by l.share desc, l.score desc, l.chunk_id) as place
-      from (select p.wording, l.*,
-                   (select c.chunk_id from pgrag_data.chunk c
-                     where c.tenant_id = v_tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
-              from unnest(v_plans) as p
-             cross join also a
-             cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l) l
+    select p.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
+           row_number() over (partition by p.wording order by l.share desc, l.score desc, l.chunk_id) as place
+      from unnest(v_plans) as p
+     cross join also a
+     cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l
   ), candidate as materialized (
     select revision_id, chunk_no, chunk_id from lexical where place <= v_candidates
     union
-    select revision_id, chunk_no, chunk_id from dense where place <= v_candidates
+    select revision_id, chunk_no, chunk_id from dense
   ), scored as materialized (
     -- What one lane found is scored by both: what the other lane would have said of it is known exactly.
     select c.revision_id, c.chunk_no, c.chunk_id, w.n::integer as wording, l.score as lexical_score, l.tf, l.part,
-           case when l.place <= v_candidates then l.place end as lexical_rank,
-           case when d.place <= v_candidates then d.place end as dense_rank,
+           case when l.place <= v_candidates then l.place end as lexical_rank, d.place as dense_rank,
            coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
            case when v_embeddings is not null then
+             -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
              (select nullif(1 - (v.embedding operator(public.<=>) v_embeddings[w.n + 1]), 'NaN')
                 from pgrag_data.chunk_vec v
                where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id

@@ -97,8 +97,8 @@ def sources(packet: dict[str, Any]) -> list[str]:
 # -- The 40 questions ---------------------------------------------------------------------------------
 
 TABLES = {  # as measured: (answered, abstained) of the answerable and of the unanswerable; how many of the former with a listed document among, and as the first of, the excerpts
-    "hybrid": {"30 answerable": (30, 0), "10 unanswerable": (0, 10), "found": 30, "first": 30},
-    "lexical": {"30 answerable": (29, 1), "10 unanswerable": (0, 10), "found": 29, "first": 29},
+    "hybrid": {"30 answerable": (29, 1), "10 unanswerable": (0, 10), "found": 29, "first": 29},
+    "lexical": {"30 answerable": (26, 4), "10 unanswerable": (0, 10), "found": 26, "first": 26},
     "dense": {"30 answerable": (30, 0), "10 unanswerable": (0, 10), "found": 30, "first": 28},
 }
 

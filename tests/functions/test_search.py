@@ -47,15 +47,25 @@ def test_fusion_recomputed_from_the_lanes(corpus: World, fusion: str) -> None:
         found = corpus.database.search(reader, question, "hybrid", k=100, fusion=fusion, **DENSE)
     hits = by_document(found)
     assert set(hits) == set(lexical) | set(dense) and set(lexical) - set(dense) and set(dense) - set(lexical)
+    share = {name: hit["score"] for name, hit in lexical.items()}  # in lexical mode the score is the share of the most
+    judged = [(share[name], dense[name]["dense_score"]) for name in share if name in dense]
+    agreement = (len(judged) * float(np.corrcoef(*zip(*judged, strict=True))[0, 1]) + 10 * 0.3) / (len(judged) + 10) / 0.3
+    holders = {term: sum(term in {t["term"] for t in hit["matched_terms"]} for hit in lexical.values()) for term in ("refund", "window", "day")}
+    rarity = {term: math.log(1 + (140 - (df + 1) + 0.5) / (df + 1 + 0.5)) for term, df in holders.items()}
+
+    def coverage(hit: dict[str, Any]) -> float:
+        return sum(rarity[term["term"]] for term in hit["matched_terms"]) / sum(rarity.values())
+
+    trust = 1 - min(max(share.values()) / 0.3, 1) * (1 - min(max(agreement, 0), 1))
 
     for document, hit in hits.items():
         bm25, cosine = lexical.get(document), dense.get(document)
         assert hit["lexical_rank"] == (bm25 and bm25["rank"]) and hit["dense_rank"] == (cosine and cosine["dense_rank"])
         assert hit["lexical_score"] == (bm25 and bm25["score"] and bm25["lexical_score"])
         assert hit["dense_score"] == (cosine and cosine["dense_score"])
-        convex = 0.7 * (bm25["relevance"] if bm25 else 0) + 0.3 * max(0, cosine["dense_score"] if cosine else 0)
+        convex = (share.get(document, 0) / max(0.3, *share.values()) + trust * max(0, cosine["dense_score"] if cosine else 0)) / 2
         rrf = sum(weight / (60 + lane[rank]) for lane, rank, weight in ((bm25, "rank", 0.7), (cosine, "dense_rank", 0.3)) if lane)
-        assert hit["relevance"] == pytest.approx(convex, abs=2e-6)
+        assert hit["relevance"] == pytest.approx(coverage(hit) ** 0.5 * max(0, cosine["dense_score"] if cosine else 0) ** 0.5, abs=2e-6)
         assert hit["score"] == pytest.approx({"convex": convex, "rrf": rrf}[fusion], abs=2e-6)
     scores = [hit["score"] for hit in found["hits"]]
     assert scores == sorted(scores, reverse=True)
@@ -65,7 +75,7 @@ def test_fusion_recomputed_from_the_lanes(corpus: World, fusion: str) -> None:
     assert documents(found) != documents(other)
     assert max(hit["lexical_score"] for hit in lexical.values()) > 1 >= max(hit["relevance"] for hit in hits.values())
     assert found["policy"].get("rrf_constant") == (60 if fusion == "rrf" else None)
-    assert (found["policy"]["lexical_weight"], found["policy"]["dense_weight"]) == (0.7, 0.3)
+    assert (found["policy"]["lexical_weight"], found["policy"]["dense_weight"]) == ((0.7, 0.3) if fusion == "rrf" else (0.5, pytest.approx(0.5 * trust, abs=2e-6)))
 
 
 @pytest.mark.contract("F3")
@@ -82,7 +92,8 @@ def test_each_lane_has_its_budget(corpus: World) -> None:
         for hit in found["hits"]:
             rank = {lane: order.index(hit["document"]) + 1 if hit["document"] in order else None for lane, order in (("lexical", lexical), ("dense", dense))}
             assert all(hit[f"{lane}_rank"] == (place if place and place <= bound else None) for lane, place in rank.items())
-            assert hit["score"] == wide[hit["document"]]["score"]  # the narrower budget took candidates, not scores
+            for field in ("relevance", "lexical_score", "dense_score"):
+                assert hit[field] == wide[hit["document"]][field]  # the narrower budget took candidates, not scores
         assert found["policy"]["candidates"] == bound
 
 
@@ -141,10 +152,12 @@ def test_what_a_hit_carries(world: World) -> None:
         "source": "wiki", "document": "notes/refund.md", "revision": "v1", "active": True, "title": "Refunds", "section": "Refunds > Days", "page": 3,
         "language": "de", "span_start": 10, "span_end": 10 + len(body[1]), "span_unit": "code points", "text": body[1], "tokens": 1, "tokenizer": "words-1",
         "trust": "untrusted", "effective_from": "2024-01-01T00:00:00.000000Z", "effective_to": "2999-01-01T00:00:00.000000Z",
-        "rank": 1, "lexical_rank": 1, "dense_rank": 1, "dense_score": 1,
+        "rank": 1, "lexical_rank": 1, "dense_rank": 1, "dense_score": 1, "probe": None, "duplicates": [],
     }
     assert {key: hit[key] for key in expected} == expected
-    assert hit.keys() - expected.keys() == {"chunk_id", "ingested_at", "score", "relevance", "lexical_score"}
+    assert hit.keys() - expected.keys() == {"chunk_id", "ingested_at", "score", "relevance", "lexical_score", "matched_terms"}
+    assert [term["term"] for term in hit["matched_terms"]] == ["delivery", "thirty"] and all(term["tf"] == 1 for term in hit["matched_terms"])
+    assert sum(term["score"] for term in hit["matched_terms"]) == pytest.approx(hit["lexical_score"], abs=2e-6)
     assert "".join(body)[hit["span_start"]:hit["span_end"]] == hit["text"]
     with world.reader() as reader:
         rows = call(reader, "search", "delivery thirty", embedding="[0,1,0]", space="toy")
@@ -267,15 +280,15 @@ def test_the_length_of_a_question_vector_does_not_matter(corpus: World, size: fl
 # -- The lexical lane ---------------------------------------------------------------------------------
 
 
-def bm25(question: list[str], texts: list[list[str]]) -> list[float]:
-    """Okapi BM25 by the book, k1 = 1.2 and b = 0.75, over these texts and no others."""
+def bm25(question: list[str], texts: list[list[str]], *, smooth: bool = False) -> list[float]:
+    """Okapi BM25 by the book, k1 = 1.2 and b = 0.75, over these texts and no others; smooth: idf as of 100 texts more."""
     n, average = len(texts), sum(map(len, texts)) / len(texts)
     scores = []
     for text in texts:
         score = 0.0
         for word in question:
             df, tf = sum(word in other for other in texts), text.count(word)
-            idf = math.log(1 + (n - df + 0.5) / (df + 0.5))
+            idf = math.log(1 + (n + 100 - df - 1 + 0.5) / (df + 1 + 0.5)) if smooth else math.log(1 + (n - df + 0.5) / (df + 0.5))
             score += idf * 2.2 * tf / (tf + 1.2 * (1 - 0.75 + 0.75 * len(text) / average))
         scores.append(score)
     return scores
@@ -296,13 +309,17 @@ def test_bm25_by_hand(world: World, question: list[str], texts: list[list[str]])
             world.database.put_document(writer, f"{n}", " ".join(text), language="xx")
         world.database.put_document(writer, "hidden", "red rare red unseen", readers=["bob"], language="xx")  # moves no score
     expected = bm25(question, texts)
+    smooth = bm25(question, texts, smooth=True)
     found = world.search(" ".join(question), k=100)
     hits = by_document(found)
     assert {int(name) for name in hits} == {n for n, score in enumerate(expected) if score > 0}
-    most = sum(math.log(1 + (len(texts) - df + 0.5) / (df + 0.5)) * 2.2 for df in (sum(word in text for text in texts) for word in question))
+    dfs = [sum(word in text for text in texts) for word in question]
+    most = sum(math.log(1 + (len(texts) - df + 0.5) / (df + 0.5)) * 2.2 for df in dfs)
+    smooth_most = sum(math.log(1 + (len(texts) + 100 - df - 1 + 0.5) / (df + 1 + 0.5)) * 2.2 for df in dfs)
     for name, hit in hits.items():
         assert hit["lexical_score"] == pytest.approx(expected[int(name)], abs=2e-6)
-        assert hit["relevance"] == pytest.approx(expected[int(name)] / most, abs=2e-6)
+        assert hit["score"] == pytest.approx(expected[int(name)] / most, abs=2e-6)
+        assert hit["relevance"] == pytest.approx(smooth[int(name)] / smooth_most, abs=2e-6)
     visible_to_bob = by_document(world.search(" ".join(question), k=100, reader="bob"))
     assert "hidden" in visible_to_bob and any(visible_to_bob[name]["lexical_score"] != hit["lexical_score"] for name, hit in hits.items())  # control
 
