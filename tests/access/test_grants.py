@@ -30,7 +30,7 @@ CALLERS = {
     "list_tenants": {"operator"}, "list_sources": {"operator"}, "list_spaces": {"operator"},
     "add_signing_key": {"keys"}, "retire_signing_key": {"keys"}, "list_signing_keys": {"keys"},
 }  # fmt: skip
-CALLERS_PRIVATE = {"browse_revisions": {"browser"}, "browse_tenant": {"browser"}}
+CALLERS_PRIVATE = {"browse_revisions": {"browser"}, "browse_tenant": {"browser"}, "lexeme_keys": {"owner"}, "facet_keys": {"owner"}}
 
 # Functions that write (authenticate: a setting of the transaction); every other one is STABLE or IMMUTABLE.
 VOLATILE = {
@@ -178,7 +178,7 @@ def test_functions_are_what_they_must_be(superuser: psycopg.Connection[Any]) -> 
             select p.proname, n.nspname, p.prosecdef, p.proowner::regrole::text, p.proconfig, count(*) over (partition by n.nspname, p.proname)
               from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in {IN_PGRAG}""",
         ):
-            should = (schema == "pgrag" and name not in NOT_DEFINER) or name in CALLERS_PRIVATE
+            should = (schema == "pgrag" and name not in NOT_DEFINER) or CALLERS_PRIVATE.get(name, {"owner"}) != {"owner"}
             if owner != "pgrag_engine":
                 found.append(f"{name}: owner {owner}")
             if definer != should:

@@ -7,7 +7,7 @@ create or replace function pgrag_private.dense_lane(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer,
   p_languages text[], p_conditions tsquery[]
 ) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision)
-language plpgsql stable parallel restricted rows 100 as $$
+language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 begin
   if p_conditions is null then

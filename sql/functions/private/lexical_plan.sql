@@ -78,7 +78,7 @@ return array_to_tsvector(array[p_lexeme])::text::tsquery;
 create or replace function pgrag_private.estimate_df(
   p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
-language plpgsql stable parallel restricted as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
   v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 2000);
@@ -104,7 +104,7 @@ $$;
 -- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
 create or replace function pgrag_private.phrases_occur(p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_phrases text[], p_index boolean)
 returns boolean
-language plpgsql stable parallel restricted set enable_seqscan = off as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
   v_language  text;
   v_condition tsquery;

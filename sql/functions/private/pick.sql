@@ -5,7 +5,6 @@ create or replace function pgrag_private.pick(
   out chunks pgrag_private.ranked_chunk[], out complete_reason text
 ) language plpgsql stable parallel restricted as $$
 declare
-  v_chunk      pgrag_private.ranked_chunk;
   v_place      record;
   v_documents  bigint[] := '{}';
   v_sources    bigint[] := '{}';
@@ -16,14 +15,21 @@ declare
 begin
   chunks := '{}';
   <<ranked>>
-  foreach v_chunk in array coalesce(p_ranked, '{}') loop
+  for v_place in
+    select k.n, p.*
+      from unnest(p_ranked) with ordinality as k (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
+                                                  dense_rank, dense_score, tf, part, duplicates, n)
+     cross join lateral (
+       select r.document_id, d.source_id, s.source, d.document, encode(c.chunk_id, 'hex') as chunk_id, c.text
+         from pgrag_data.chunk c
+         join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+         join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+         join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+        where c.tenant_id = p_tenant_id and c.revision_id = k.revision_id and c.chunk_no = k.chunk_no
+       offset 0) p -- row by row: no row outside the scope is touched
+     order by k.n
+  loop
     exit when cardinality(chunks) = p_k;
-    select r.document_id, d.source_id, s.source, d.document, encode(c.chunk_id, 'hex') as chunk_id, c.text into v_place
-      from pgrag_data.chunk c
-      join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
-      join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
-      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-     where c.tenant_id = p_tenant_id and c.revision_id = v_chunk.revision_id and c.chunk_no = v_chunk.chunk_no;
     v_these := pgrag_private.distinct_words(v_place.text);
     for v_n in 1 .. cardinality(chunks) loop
       continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9;
@@ -40,7 +46,7 @@ begin
       v_capped := true;
       continue;
     end if;
-    chunks := chunks || v_chunk;
+    chunks := chunks || p_ranked[v_place.n];
     v_documents := v_documents || v_place.document_id;
     v_sources := v_sources || v_place.source_id;
     v_words := v_words || v_these;

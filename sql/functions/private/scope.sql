@@ -10,7 +10,7 @@ create or replace function pgrag_private.visible_revisions(
   p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean default false
 )
 returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
-language plpgsql stable parallel restricted rows 10000 as $$
+language plpgsql stable parallel restricted rows 10000 set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
   v_acls      bigint[] := array(select acl_id from pgrag_private.permitted_acls(p_tenant_id, p_reader_id) as a (acl_id));
