@@ -174,6 +174,13 @@ def moment(value: dt.datetime | dt.date | str | None, name: str, code: str) -> s
     return value.isoformat()
 
 
+def metadata(given: Mapping[str, Any] | None) -> str:
+    """Free metadata as JSON; what it may hold is the database's to say."""
+    if given is not None and not isinstance(given, Mapping):
+        refuse("RG408", "the metadata must be a mapping", 'For example {"team": "billing"}.')
+    return to_json(dict(given or {}))
+
+
 def _plain_filter(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if filter is None:
         return None

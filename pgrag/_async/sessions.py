@@ -511,11 +511,14 @@ class AsyncWriter(_AsyncLifecycle):
         tokenizer: str = "",
         space: str | None = None,
         skips: Sequence[tuple[int, int]] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> Staged:
         """Begin a revision, of which nothing can be found until it is verified and activated.
 
         Either a SourceDocument, which brings all that a file says of itself, or a key and a ``body`` with
         the fields. ``skips`` are parts of the body (start, end in code points) that no chunk will cover.
+        ``metadata`` is what else a search can filter by: names with a text, a number, a truth value or a list
+        of texts each.
         The same content is the same revision: ``created`` is False then, and nothing changed.
 
         Raises Conflict (RG403) if a revision of this name has other content, and InvalidInput.
@@ -538,6 +541,7 @@ class AsyncWriter(_AsyncLifecycle):
                 tokenizer=tokenizer,
                 space=space,
                 skips=skips,
+                metadata=metadata if metadata is not None else document.metadata,
             )
         rows = await self._fetch(
             "stage",
@@ -548,7 +552,7 @@ class AsyncWriter(_AsyncLifecycle):
               p_product => %s, p_version => %s, p_tags => %s::text[], p_dated => %s::date,
               p_effective_from => %s::timestamptz, p_effective_to => %s::timestamptz,
               p_parser => %s, p_chunker => %s, p_tokenizer => %s, p_space => %s,
-              p_skips => %s::text[]::int4range[])
+              p_skips => %s::text[]::int4range[], p_metadata => %s::jsonb)
             """,
             (
                 document,
@@ -567,6 +571,7 @@ class AsyncWriter(_AsyncLifecycle):
                 tokenizer,
                 space,
                 [f"[{start},{end})" for start, end in skips],
+                _requests.metadata(metadata),
             ),
         )
         return rows[0]

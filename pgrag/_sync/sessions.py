@@ -514,11 +514,14 @@ class Writer(_Lifecycle):
         tokenizer: str = "",
         space: str | None = None,
         skips: Sequence[tuple[int, int]] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> Staged:
         """Begin a revision, of which nothing can be found until it is verified and activated.
 
         Either a SourceDocument, which brings all that a file says of itself, or a key and a ``body`` with
         the fields. ``skips`` are parts of the body (start, end in code points) that no chunk will cover.
+        ``metadata`` is what else a search can filter by: names with a text, a number, a truth value or a list
+        of texts each.
         The same content is the same revision: ``created`` is False then, and nothing changed.
 
         Raises Conflict (RG403) if a revision of this name has other content, and InvalidInput.
@@ -541,6 +544,7 @@ class Writer(_Lifecycle):
                 tokenizer=tokenizer,
                 space=space,
                 skips=skips,
+                metadata=metadata if metadata is not None else document.metadata,
             )
         rows = self._fetch(
             "stage",
@@ -551,7 +555,7 @@ class Writer(_Lifecycle):
               p_product => %s, p_version => %s, p_tags => %s::text[], p_dated => %s::date,
               p_effective_from => %s::timestamptz, p_effective_to => %s::timestamptz,
               p_parser => %s, p_chunker => %s, p_tokenizer => %s, p_space => %s,
-              p_skips => %s::text[]::int4range[])
+              p_skips => %s::text[]::int4range[], p_metadata => %s::jsonb)
             """,
             (
                 document,
@@ -570,6 +574,7 @@ class Writer(_Lifecycle):
                 tokenizer,
                 space,
                 [f"[{start},{end})" for start, end in skips],
+                _requests.metadata(metadata),
             ),
         )
         return rows[0]

@@ -19,7 +19,7 @@ import datetime as dt
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,7 +32,7 @@ _PARSERS = {".md": "markdown-1", ".markdown": "markdown-1", ".txt": "text-1"}
 _TEXT_KEYS = ("title", "language", "product", "version", "revision")
 _LIST_KEYS = ("tags", "readers")
 _TIME_KEYS = ("effective_from", "effective_to")
-_KEYS = (*_TEXT_KEYS, *_LIST_KEYS, *_TIME_KEYS, "date")
+_KEYS = (*_TEXT_KEYS, *_LIST_KEYS, *_TIME_KEYS, "date", "metadata")
 
 _RULE = r"---[ \t]*(?:\r\n|\n|\r|\Z)"
 # Blank lines and spaces before the first rule are let through: otherwise a stray one would turn the list
@@ -63,6 +63,8 @@ class SourceDocument:
     effective_to: dt.datetime | None
     date: dt.date | None
     parser: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """What else a search can filter by: texts, numbers, truth values and lists of texts, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,7 @@ def _read(path: Path, location: Path, parser: str) -> SourceDocument:
         effective_to=stop,
         date=stated.get("date"),
         parser=parser,
+        metadata=stated.get("metadata", {}),
     )
 
 
@@ -304,11 +307,35 @@ def _stated(node: yaml.Node | None, name: str) -> dict[str, Any]:
             stated[key] = tuple(dict.fromkeys(_scalar(item, key, name) for item in items))
         elif key in _TIME_KEYS:
             stated[key] = _time(_scalar(value, key, name), key, name)
+        elif key == "metadata":
+            stated[key] = _metadata(value, name)
         elif key == "date":
             stated[key] = _date(_scalar(value, key, name), name)
         else:
             stated[key] = _scalar(value, key, name)
     return stated
+
+
+def _metadata(node: yaml.Node, name: str) -> dict[str, Any]:
+    """Numbers and truth values as YAML reads them, everything else as it was written."""
+    if not isinstance(node, yaml.MappingNode):
+        _refuse(name, "has metadata that are not keys and values", "write metadata: {team: billing}")
+    found: dict[str, Any] = {}
+    for key_node, value in node.value:
+        key = _scalar(key_node, "metadata", name)
+        if key in found:
+            _refuse(name, f"has the metadata {key} twice in its front matter", "keep one")
+        if isinstance(value, yaml.SequenceNode):
+            found[key] = [_scalar(item, f"metadata {key}", name) for item in value.value]
+            continue
+        text = _scalar(value, f"metadata {key}", name)
+        if value.tag == "tag:yaml.org,2002:bool":
+            found[key] = text.lower() in ("true", "yes", "on")
+        elif re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) and value.tag.endswith((":int", ":float")):
+            found[key] = float(text) if "." in text else int(text)
+        else:
+            found[key] = text
+    return found
 
 
 def _scalar(node: yaml.Node, key: str, name: str) -> str:

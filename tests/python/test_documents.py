@@ -292,3 +292,17 @@ def test_the_root_has_to_be_a_folder(tmp_path: Path, root: str) -> None:
     (tmp_path / "file.md").write_text("x")
     with pytest.raises(IngestError, match="is not a folder"):
         walk_documents(tmp_path / root)
+
+
+@pytest.mark.contract("F5")
+def test_metadata_are_typed_as_written(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "---\nmetadata:\n  team: billing\n  priority: 3\n  ratio: 0.5\n  urgent: true\n  build: 007\n  release: 1.10.2\n  regions: [eu, no]\n---\nText.\n", encoding="utf-8"
+    )
+    document = read_document(tmp_path / "a.md", tmp_path)
+    assert document.metadata == {
+        "team": "billing", "priority": 3, "ratio": 0.5, "urgent": True, "build": "007", "release": "1.10.2", "regions": ["eu", "no"]}
+    for wrong in ("metadata: billing", "metadata:\n  team:", "metadata:\n  a: {b: c}", "metadata:\n  a: 1\n  a: 2"):
+        (tmp_path / "b.md").write_text(f"---\n{wrong}\n---\nText.\n", encoding="utf-8")
+        with pytest.raises(IngestError, match="metadata"):
+            read_document(tmp_path / "b.md", tmp_path)
