@@ -50,8 +50,8 @@ def test_what_keeps_a_promise_exists() -> None:
         if status == "kept":
             assert keeper, number
             for name in re.findall(r"\bpgrag(?:_private|_data)?\.[a-z_]+", keeper):
-                assert re.search(rf"create (?:function|table|view) {re.escape(name)}\b", sql), (number, name)
-            for path in re.findall(r"\b(?:sql|pgrag|dist|migrations)/[\w./]*", keeper):
+                assert re.search(rf"create (?:or replace )?(?:function|table|view) {re.escape(name)}\b", sql), (number, name)
+            for path in re.findall(r"\b(?:sql|pgrag|dist|migrations|benchmarks)/[\w./]*", keeper):
                 assert (ROOT / path).exists(), (number, path)
 
 

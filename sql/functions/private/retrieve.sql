@@ -44,6 +44,8 @@ declare
   v_trust       double precision;
   v_picked      record;
   v_hits        jsonb;
+  v_bound       jsonb;
+  v_complete    text;
   v_reason      text;
 begin
   perform pgrag_private.check_search(p_search);
@@ -176,6 +178,9 @@ begin
     from unnest(v_picked.chunks) with ordinality as h (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
                                                        dense_rank, dense_score, tf, part, duplicates, n);
 
+  v_bound := pgrag_private.lexical_bound(v_plans);
+  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
+                     else v_picked.complete_reason end;
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'
     when v_hits is null and v_lexical and v_plans = '{}' then 'stop_words_only'
@@ -185,8 +190,8 @@ begin
   return jsonb_build_object(
     'status', case when v_reason is null then 'evidence' else 'abstain' end,
     'reason', v_reason,
-    'complete', v_picked.complete_reason in ('k_returned', 'all_matches_returned'),
-    'complete_reason', v_picked.complete_reason,
+    'complete', v_complete in ('k_returned', 'all_matches_returned'),
+    'complete_reason', v_complete,
     'policy', jsonb_strip_nulls(jsonb_build_object(
       'mode', p_search.mode, 'k', p_search.k, 'candidates', v_candidates, 'profile', p_search.profile, 'isolation', p_search.isolation,
       'fusion', case when p_search.mode = 'hybrid' then p_search.fusion end,
@@ -195,7 +200,7 @@ begin
       'dense_weight', case when p_search.mode = 'hybrid' then case p_search.fusion when 'rrf' then 0.3 else pgrag_private.score(0.5 * v_trust) end end,
       'bm25', case when v_lexical then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
       'lexical_route', case when v_lexical then case when v_index then 'index' else 'scope' end end,
-      'lexical_bound', pgrag_private.lexical_bound(v_plans),
+      'lexical_bound', v_bound,
       'dense_route', case when v_dense then 'exact' end,
       'space', v_space.space,
       'phrases', nullif(to_jsonb(v_question.phrases), '[]'),
