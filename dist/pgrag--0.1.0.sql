@@ -2227,9 +2227,9 @@ begin
       left join lexical l on l.wording = w.n and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no
       left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
   ), trusted as materialized (
-    -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores. Ten candidates of
-    -- full agreement are added in, so that a handful cannot decide.
-    select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.3) + 3) / (a.n + 10) / 0.3, 0), 1)) as trust
+    -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
+    -- full agreement); ten of full agreement are added in, so that a handful cannot decide.
+    select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
       from (select s.wording, max(s.share) as best, count(s.cosine) as n, corr(s.share, s.cosine order by s.chunk_id) as r
               from scored s
              where s.lexical_rank is not null
