@@ -1737,7 +1737,7 @@ declare
   v_slots integer := cardinality(p_plan.queries);
   v_keys  bigint[];
   v_source text;
-  v_df    text := 'count(*) filter (where tf% > 0)::float8 as df%';
+  v_df    text := 'count(*) filter (where tf% > 0)::float8';
 begin
   if p_plan.route = 'scope' then
     -- OFFSET 0: a row outside the scope is not so much as touched.
@@ -1747,9 +1747,9 @@ begin
       where ';
   else
     if p_plan.must_hold is null then
-      v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end as df%';
+      v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end';
     else
-      v_df := '($2).df[%] as df%';
+      v_df := '($2).df[%]';
     end if;
     -- With sequential scans off the index is the only way left, as long as the key of the revisions is kept from the planner.
     v_keys := pgrag_private.lexeme_keys(p_tenant_id, coalesce(p_plan.must_hold, p_plan.lexemes[:p_plan.searched]));
@@ -1759,48 +1759,44 @@ begin
   end if;
   return query execute
     'with hit as materialized (
-       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ')
-         || case when p_plan.condition is null then ', true as held' else ', l.lexemes @@ ($2).condition as held' end || '
+       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot() || ' as tf%', ', ') || ',
+              ' || case when p_plan.condition is null then 'true' else 'l.lexemes @@ ($2).condition' end || ' as held
          from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = ($2).language
      ), weight as materialized (
-       select counted.*, ' || pgrag_private.each_slot(v_slots, 'pgrag_private.bm25_idf(($2).chunks, df%) * 2.2::float8 as w%,
-              pgrag_private.bm25_idf(($2).chunks + 100, df% + 1) as s%', ', ') || '
-         from (select ' || pgrag_private.each_slot(v_slots, v_df, ', ') || '
-                 from hit) counted
-     ), also as (
-       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || '
+       select array_agg(2.2::float8 * pgrag_private.bm25_idf(($2).chunks, d.df) order by d.n) as w,
+              array_agg(pgrag_private.bm25_idf(($2).chunks + 100, d.df + 1) order by d.n) as s
+         from (select array[' || pgrag_private.each_slot(v_slots, v_df, ', ') || '] as df from hit) counted
+        cross join lateral unnest(counted.df) with ordinality as d (df, n)
+     ), best as materialized (
+       select t.revision_id, t.chunk_no, ' || pgrag_private.chunk_id_lookup('t') || ' as chunk_id, t.k,
+              array[' || pgrag_private.each_slot(v_slots, 't.tf%', ', ') || '] as tf, t.score
+         from (select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+                 from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
+                cross join (select ' || pgrag_private.each_slot(v_slots, 'w[%] as w%', ', ') || ' from weight offset 0) w
+                order by score desc
+                fetch first $4 rows with ties) t
+        order by t.score desc, chunk_id
+        limit $4
+     ), chosen as (
+       select revision_id, chunk_no, chunk_id, k, tf from best
+       union all
+       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ', ' || pgrag_private.bm25_norm() || ',
+              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || ']
          from unnest($5, $6) as a (revision_id, chunk_no)
         cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
                              where c.tenant_id = $1 and c.revision_id = a.revision_id and c.chunk_no = a.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
-     ), best as (
-       select t.*, ' || pgrag_private.chunk_id_lookup('t') || ' as chunk_id
-         from (select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
-                 from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
-                cross join weight
-                order by score desc
-                fetch first $4 rows with ties) t
-        order by score desc, chunk_id
-        limit $4
-     ), chosen as (
-       select revision_id, chunk_no, chunk_id, score, k, ' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || ' from best
-       union all
-       select revision_id, chunk_no, ' || pgrag_private.chunk_id_lookup('a') || ',
-              ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ', k, '
-         || pgrag_private.each_slot(v_slots, 'tf%', ', ') || '
-         from (select also.*, ' || pgrag_private.bm25_norm() || ' as k from also
-                where (' || pgrag_private.each_slot(v_slots, 'tf%', '+') || ') > 0
-                  and not exists (select from best b where b.revision_id = also.revision_id and b.chunk_no = also.chunk_no)) a
-        cross join weight
+          and not exists (select from best b where b.revision_id = l.revision_id and b.chunk_no = l.chunk_no)
      )
-     select revision_id, chunk_no, chunk_id, score, least(score / (' || pgrag_private.each_slot(v_slots, 'w%*($2).worth[%]', '+') || '), 1),
-            least((' || pgrag_private.each_slot(v_slots, 'case when tf% > 0 then s% else 0 end', '+') || ')
-              / (' || pgrag_private.each_slot(v_slots, 's%*($2).worth[%]', '+') || '), 1),
-            least((' || pgrag_private.each_slot(v_slots, 's%*tf%/(tf%+k)', '+') || ')
-              / (' || pgrag_private.each_slot(v_slots, 's%*($2).worth[%]', '+') || '), 1),
-            array[' || pgrag_private.each_slot(v_slots, 'tf%', ', ') || '],
-            array[' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', ', ') || ']
-       from chosen cross join weight'
+     select c.revision_id, c.chunk_no, c.chunk_id, o.score, least(o.score / o.most, 1), least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
+       from chosen c
+      cross join weight
+      cross join lateral (
+        select sum(t.w * t.tf / (t.tf + c.k) order by t.n) as score, sum(t.w * t.worth order by t.n) as most,
+               coalesce(sum(t.s order by t.n) filter (where t.tf > 0), 0) as there, sum(t.s * t.tf / (t.tf + c.k) order by t.n) as smooth,
+               sum(t.s * t.worth order by t.n) as all, array_agg(t.w * t.tf / (t.tf + c.k) order by t.n) as part
+          from unnest(c.tf, weight.w, weight.s, ($2).worth) with ordinality as t (tf, w, s, worth, n)) o
+      where o.there > 0'
     using p_tenant_id, p_plan, v_keys, p_limit, coalesce(p_also_revisions, '{}'), coalesce(p_also_chunks, '{}');
 end
 $$;
@@ -1812,7 +1808,7 @@ return (select string_agg(replace(p_piece, '%', slot::text), p_between order by 
 
 create or replace function pgrag_private.tf_slot() returns text
 language sql immutable parallel safe
-return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%]))) as tf%';
+return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%])))';
 
 -- Row by row: a scalar sub-select cannot become a join, and a plan that read the table would touch rows outside the scope.
 create or replace function pgrag_private.chunk_id_lookup(p_row text) returns text
