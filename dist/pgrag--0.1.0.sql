@@ -1547,9 +1547,9 @@ $$;
 -- scope, because a chunk is looked for with the lexemes of its own language.
 --
 -- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
--- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as are
--- expected to find 10,000 chunks. The others are not searched for, only scored; how rare each is, is estimated from 2,000
--- chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
+-- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
+-- chunks at least, and about 10,000 at the most. The others are not searched for, only scored; how rare each is, is
+-- estimated from 1,000 chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
 create or replace function pgrag_private.lexical_plans(
   p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
 ) returns pgrag_private.lexical_plan[]
@@ -1561,7 +1561,7 @@ declare
   v_counts    integer[];
   v_lexemes   text[];
   v_query     tsquery;
-  v_sum       double precision;
+  v_sum       double precision;  -- chunks that the lexemes searched for are expected to find
 begin
   select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_parts) as p;
   for v_plan.language in
@@ -1597,7 +1597,7 @@ begin
       v_plan.searched := 0;
       v_sum := 0;
       foreach v_query in array v_plan.queries loop
-        exit when p_index and v_sum >= 1000 and v_sum + v_plan.df[v_plan.searched + 1] > 10000;
+        exit when p_index and v_sum + v_plan.df[v_plan.searched + 1] > 10000 and pgrag_private.index_finds(p_tenant_id, v_plan, 100);
         v_plan.any_query := case when v_plan.searched = 0 then v_query else v_plan.any_query || v_query end;
         v_plan.searched := v_plan.searched + 1;
         v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
@@ -1618,7 +1618,7 @@ create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsq
 language sql immutable parallel safe
 return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
--- How many chunks of a language hold each lexeme, from about 2,000 chunks (fewer for a long question): every nth of those of
+-- How many chunks of a language hold each lexeme, from about 1,000 chunks (fewer for a long question): every nth of those of
 -- the revisions. A lexeme that the sample has not is taken to be in half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
@@ -1626,7 +1626,7 @@ create or replace function pgrag_private.estimate_df(
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
-  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 2000);
+  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
   v_step bigint := (select greatest(ceil(sum(n)::double precision / v_size), 1) from unnest(p_chunk_counts) as c (n));
 begin
   return query
@@ -1637,12 +1637,28 @@ begin
      cross join lateral generate_series((v_step - r.before % v_step)::integer, r.chunk_count, v_step::integer) as n (chunk_no)
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_tenant_id and c.revision_id = r.revision_id and c.chunk_no = n.chunk_no offset 0) l
-     where l.language = p_language
+     where r.before / v_step < (r.before + r.chunk_count) / v_step -- it has one of them
+       and l.language = p_language
   )
   select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
     from unnest(p_lexemes) as w (lexeme)
     left join sampled s on s.lexemes @@ pgrag_private.lexeme_query(w.lexeme)
    group by w.lexeme;
+end
+$$;
+
+-- Whether the lexemes that a plan searches for so far find that many visible chunks.
+create or replace function pgrag_private.index_finds(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_count integer) returns boolean
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
+declare
+  v_keys bigint[] := pgrag_private.lexeme_keys(p_tenant_id, p_plan.lexemes[:p_plan.searched]);
+begin
+  return p_plan.searched > 0 and p_count <= (
+    select count(*)
+      from (select from pgrag_data.chunk_lex l
+             where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) && v_keys and l.tenant_id + 0 = p_tenant_id
+               and l.revision_id + 0 = any (p_plan.revisions) and l.language = p_plan.language and l.lexemes @@ p_plan.any_query
+             limit p_count) as seen);
 end
 $$;
 
@@ -1768,25 +1784,22 @@ begin
          from (select array[' || pgrag_private.each_slot(v_slots, v_df, ', ') || '] as df from hit) counted
         cross join lateral unnest(counted.df) with ordinality as d (df, n)
      ), best as materialized (
-       select t.revision_id, t.chunk_no, ' || pgrag_private.chunk_id_lookup('t') || ' as chunk_id, t.k,
-              array[' || pgrag_private.each_slot(v_slots, 't.tf%', ', ') || '] as tf, t.score
-         from (select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+       select t.revision_id, t.chunk_no
+         from (select h.revision_id, h.chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
                  from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
                 cross join (select ' || pgrag_private.each_slot(v_slots, 'w[%] as w%', ', ') || ' from weight offset 0) w
                 order by score desc
                 fetch first $4 rows with ties) t
-        order by t.score desc, chunk_id
+        order by t.score desc, ' || pgrag_private.chunk_id_lookup('t') || '
         limit $4
      ), chosen as (
-       select revision_id, chunk_no, chunk_id, k, tf from best
-       union all
-       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ', ' || pgrag_private.bm25_norm() || ',
-              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || ']
-         from unnest($5, $6) as a (revision_id, chunk_no)
-        cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
-                             where c.tenant_id = $1 and c.revision_id = a.revision_id and c.chunk_no = a.chunk_no offset 0) l
+       -- Read again: to carry all that is said of them through the sort would cost more.
+       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ' as chunk_id, ' || pgrag_private.bm25_norm() || ' as k,
+              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || '] as tf
+         from (select revision_id, chunk_no from best union select a.revision_id, a.chunk_no from unnest($5, $6) as a (revision_id, chunk_no)) c
+        cross join lateral (select c.revision_id, c.chunk_no, l.language, l.length, l.lexemes from pgrag_data.chunk_lex l
+                             where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
-          and not exists (select from best b where b.revision_id = l.revision_id and b.chunk_no = l.chunk_no)
      )
      select c.revision_id, c.chunk_no, c.chunk_id, o.score, least(o.score / o.most, 1), least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
        from chosen c

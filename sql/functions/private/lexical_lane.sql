@@ -57,25 +57,22 @@ begin
          from (select array[' || pgrag_private.each_slot(v_slots, v_df, ', ') || '] as df from hit) counted
         cross join lateral unnest(counted.df) with ordinality as d (df, n)
      ), best as materialized (
-       select t.revision_id, t.chunk_no, ' || pgrag_private.chunk_id_lookup('t') || ' as chunk_id, t.k,
-              array[' || pgrag_private.each_slot(v_slots, 't.tf%', ', ') || '] as tf, t.score
-         from (select h.*, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+       select t.revision_id, t.chunk_no
+         from (select h.revision_id, h.chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
                  from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
                 cross join (select ' || pgrag_private.each_slot(v_slots, 'w[%] as w%', ', ') || ' from weight offset 0) w
                 order by score desc
                 fetch first $4 rows with ties) t
-        order by t.score desc, chunk_id
+        order by t.score desc, ' || pgrag_private.chunk_id_lookup('t') || '
         limit $4
      ), chosen as (
-       select revision_id, chunk_no, chunk_id, k, tf from best
-       union all
-       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ', ' || pgrag_private.bm25_norm() || ',
-              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || ']
-         from unnest($5, $6) as a (revision_id, chunk_no)
-        cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
-                             where c.tenant_id = $1 and c.revision_id = a.revision_id and c.chunk_no = a.chunk_no offset 0) l
+       -- Read again: to carry all that is said of them through the sort would cost more.
+       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ' as chunk_id, ' || pgrag_private.bm25_norm() || ' as k,
+              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || '] as tf
+         from (select revision_id, chunk_no from best union select a.revision_id, a.chunk_no from unnest($5, $6) as a (revision_id, chunk_no)) c
+        cross join lateral (select c.revision_id, c.chunk_no, l.language, l.length, l.lexemes from pgrag_data.chunk_lex l
+                             where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
-          and not exists (select from best b where b.revision_id = l.revision_id and b.chunk_no = l.chunk_no)
      )
      select c.revision_id, c.chunk_no, c.chunk_id, o.score, least(o.score / o.most, 1), least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
        from chosen c
