@@ -389,7 +389,6 @@ create table pgrag_data.revision (
   token_count    bigint not null default 0,
   created_at     timestamptz not null default transaction_timestamp(),
   verified_at    timestamptz,
-  metadata       jsonb not null default '{}',
   constraint revision_pkey primary key (tenant_id, revision_id),
   constraint revision_revision_key unique (tenant_id, document_id, revision),
   constraint revision_document_key unique (tenant_id, document_id, revision_id),
@@ -558,81 +557,11 @@ grant select on all sequences in schema pgrag_data to pgrag_engine;
 
 set local role pgrag_engine;
 
--- sql/types.sql
-
--- What passes between the private functions of a search.
-
--- One search, as asked: the arguments of pgrag.search. Its checks are in check_search.
-create type pgrag_private.search_request as (
-  question         text,
-  k                integer,
-  mode             text,
-  embedding        public.vector,
-  space            text,
-  fusion           text,
-  as_of            timestamptz,
-  filter           jsonb,
-  candidates       integer,
-  threshold        double precision,
-  probes           text[],
-  probe_embeddings public.vector[],
-  per_document     integer,
-  per_source       integer,
-  isolation        text,
-  profile          text,
-  chunk_order      text[],
-  reranker         text
-);
-
--- The revisions of a scope whose chunks are in the same languages, nearly always one.
-create type pgrag_private.scope_part as (
-  languages    text[],
-  revisions    bigint[],
-  chunk_counts integer[],        -- of each revision
-  chunks       bigint,
-  lexemes      bigint            -- repetitions counted
-);
-
--- How the lexical lane looks for one wording in the chunks of one language.
-create type pgrag_private.lexical_plan as (
-  wording     integer,           -- 0: the question, 1 …: its probes
-  language    text,
-  revisions   bigint[],          -- of the scope, those that have chunks in this language
-  chunks      double precision,  -- N of BM25, and the average length: of the whole scope
-  length      double precision,
-  lexemes     text[],            -- rarest first where a sample was taken, else in order
-  queries     tsquery[],         -- the same, each as a query
-  worth       double precision[],-- what each counts in the most that the wording could score
-  any_query   tsquery,           -- of the first `searched`: what a candidate must hold one of
-  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find
-  df          double precision[],-- estimates of the document frequency; used for those that are not searched
-  left_out    integer,           -- lexemes over the bound, which are not used at all
-  condition   tsquery,           -- quoted phrases, and no excluded word; null: no condition
-  must_hold   text[],            -- lexemes of the quoted phrases
-  route       text               -- 'scope': every chunk of the revisions is read; 'index': those that the index finds
-);
-
--- A chunk that a search may return, with what the lanes say of it.
-create type pgrag_private.ranked_chunk as (
-  revision_id   bigint,
-  chunk_no      integer,
-  score         double precision,
-  relevance     double precision,
-  wording       integer,            -- the one that it fits best; 0: the question itself
-  lexical_rank  integer,
-  lexical_score double precision,
-  dense_rank    integer,
-  dense_score   double precision,
-  tf            double precision[], -- of each lexeme of the plan of its language, and what that adds to the lexical score
-  part          double precision[],
-  duplicates    jsonb
-);
-
 -- sql/functions/private/hmac_key.sql
 
 -- One padded block of an HMAC-SHA256 key (RFC 2104): the key, to 64 bytes, each byte xor p_byte. Made once,
 -- when a key is added, so that verifying needs no more than two calls of the built-in sha256.
-create or replace function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
+create function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
 language plpgsql immutable parallel safe as $$
 declare
   v_block bytea := case when octet_length(p_secret) > 64 then sha256(p_secret) else p_secret end;
@@ -646,7 +575,7 @@ end
 $$;
 
 -- 256 bits from the server's strong random source (each UUID carries 122).
-create or replace function pgrag_private.random_secret() returns bytea
+create function pgrag_private.random_secret() returns bytea
 language sql volatile parallel safe
 return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
@@ -655,7 +584,7 @@ return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uu
 -- HMAC-SHA256 of a text under one of this database's own keys, as hex. Key bytes stand only in plain
 -- assignments: in an SQL statement or an SQL-language function they could be printed with the plan.
 -- Nobody but the engine may call it: a function that signs what its caller chooses is a forge.
-create or replace function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
+create function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
 language plpgsql stable parallel restricted as $$
 declare
   v_inner bytea;
@@ -692,7 +621,7 @@ create type pgrag_private.principal as (
 -- A JWT, HS256, to the principal that it proves. The order is fixed: sizes and alphabet, then the header (it
 -- names the key, so it must be read before the signature is checked), then the signature, and only then is
 -- anything of the payload looked at. An unknown key and a bad signature are one error.
-create or replace function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
+create function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_parts     text[];
@@ -796,12 +725,12 @@ end
 $$;
 
 -- base64url without padding to bytes. The alphabet was checked: PostgreSQL's decoder skips white space.
-create or replace function pgrag_private.decode_base64url(p_part text) returns bytea
+create function pgrag_private.decode_base64url(p_part text) returns bytea
 language sql immutable parallel safe
 return decode(translate(p_part, '-_', '+/') || repeat('=', (4 - length(p_part) % 4) % 4), 'base64');
 
 -- One part of a token to a JSON object, or null: an object that says a key twice is two statements, not one.
-create or replace function pgrag_private.decode_part(p_part text) returns jsonb
+create function pgrag_private.decode_part(p_part text) returns jsonb
 language plpgsql immutable parallel safe as $$
 declare
   v_text text := convert_from(pgrag_private.decode_base64url(p_part), 'UTF8');
@@ -818,7 +747,7 @@ $$;
 -- The principal of this call: from the token where one is passed, otherwise from the setting that
 -- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
 -- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
-create or replace function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
+create function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_setting   text := nullif(current_setting('pgrag.principal', true), '');
@@ -867,26 +796,26 @@ end
 $$;
 
 -- What ties a setting to one transaction of one backend.
-create or replace function pgrag_private.transaction_mark() returns text
+create function pgrag_private.transaction_mark() returns text
 language sql stable parallel restricted
 return pg_backend_pid() || ':' || (extract(epoch from transaction_timestamp()) * 1000000)::bigint;
 
 -- sql/functions/private/check_name.sql
 
 -- What is only white space or invisible. Spelled out: what [:space:] holds depends on the database's locale.
-create or replace function pgrag_private.is_blank(p_text text) returns boolean
+create function pgrag_private.is_blank(p_text text) returns boolean
 language sql immutable parallel safe
 return p_text !~ '[^[:space:]\u00A0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF]';
 
 -- Names are keys: they must be sayable in a log line and the same to every client. So no control characters, no
 -- characters that show nothing or turn the direction of writing, and no white space at either end.
-create or replace function pgrag_private.is_sayable(p_text text) returns boolean
+create function pgrag_private.is_sayable(p_text text) returns boolean
 language sql immutable parallel safe
 return p_text <> ''
    and p_text !~ '[[:cntrl:]\u0080-\u009F\u00AD\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\uFEFF]'
    and p_text !~ '^[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]|[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]$';
 
-create or replace function pgrag_private.check_name(p_what text, p_name text) returns text
+create function pgrag_private.check_name(p_what text, p_name text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if p_name is null or length(p_name) > 200 or not pgrag_private.is_sayable(p_name) then
@@ -897,12 +826,12 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.is_language(p_text text) returns boolean
+create function pgrag_private.is_language(p_text text) returns boolean
 language sql immutable parallel safe
 return length(p_text) <= 35 and p_text ~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$';
 
 -- A document key is relative to its source: the path of a file on somebody's machine is not an address.
-create or replace function pgrag_private.check_document(p_document text) returns text
+create function pgrag_private.check_document(p_document text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if p_document is null or length(p_document) > 1000 or octet_length(p_document) > 2000 or not pgrag_private.is_sayable(p_document)
@@ -918,7 +847,7 @@ $$;
 -- sql/functions/private/find.sql
 
 -- Names to internal ids. "Not there" and "not yours" are the same answer everywhere: RG401.
-create or replace function pgrag_private.not_found(p_what text) returns void
+create function pgrag_private.not_found(p_what text) returns void
 language plpgsql immutable parallel safe as $$
 begin
   raise exception using errcode = 'RG401', message = format('there is no such %s', p_what),
@@ -926,7 +855,7 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.find_tenant(p_tenant text) returns bigint
+create function pgrag_private.find_tenant(p_tenant text) returns bigint
 language plpgsql stable parallel restricted as $$
 declare
   v_id bigint;
@@ -939,7 +868,7 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
+create function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
 language plpgsql stable parallel restricted as $$
 declare
   v_space pgrag_data.embedding_space;
@@ -952,7 +881,7 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
+create function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
 language plpgsql stable parallel restricted as $$
 declare
   v_principal pgrag_data.principal;
@@ -967,7 +896,7 @@ end
 $$;
 
 -- The source that a writer or an admin acts on: a writer's own, and no other; an admin names one of its tenant.
-create or replace function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
+create function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
 language plpgsql stable parallel restricted as $$
 declare
   v_source pgrag_data.source;
@@ -989,7 +918,7 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
+create function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
 language plpgsql stable parallel restricted as $$
 declare
   v_document pgrag_data.document;
@@ -1003,7 +932,7 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
+create function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
 language plpgsql stable parallel restricted as $$
 declare
   v_revision pgrag_data.revision;
@@ -1020,30 +949,18 @@ $$;
 -- sql/functions/private/fingerprint.sql
 
 -- SHA-256 over parts, each with its length in front, so that no two lists of parts read alike.
-create or replace function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
+create function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
 language sql immutable parallel safe
 return (
   select sha256(convert_to(coalesce(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), ''), 'UTF8'))
     from unnest(p_parts) with ordinality as parts (part, n)
 );
 
--- sql/functions/private/formats.sql
-
--- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
-create or replace function pgrag_private.score(p_score double precision) returns numeric
-language sql immutable parallel safe
-return trim_scale(round(p_score::numeric, 6));
-
--- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
-create or replace function pgrag_private.utc(p_time timestamptz) returns text
-language sql stable parallel safe
-return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
-
 -- sql/functions/private/to_lexemes.sql
 
 -- Text to lexemes, for chunks and questions alike. The language picks the stemmer, and one that PostgreSQL
 -- does not know is split into words and otherwise left alone ('simple').
-create or replace function pgrag_private.text_config(p_language text) returns regconfig
+create function pgrag_private.text_config(p_language text) returns regconfig
 language sql immutable parallel safe
 return case split_part(lower(p_language), '-', 1)
   when 'ar' then 'pg_catalog.arabic'::regconfig
@@ -1079,145 +996,33 @@ return case split_part(lower(p_language), '-', 1)
   else 'pg_catalog.simple'::regconfig
 end;
 
--- Runs of characters from scripts that PostgreSQL's parser does not divide into words: Thai, Lao, Myanmar, Khmer, kana, Han,
--- Hangul (spaced, but its words carry their particles), and the supplementary Han planes.
-create or replace function pgrag_private.unspaced_run() returns text
+-- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number, takes "snake_case" apart and keeps "refund/return"
+-- whole as a file's name, so: a hyphen before a digit and a slash between letters or digits split, and an identifier
+-- (joined by - _ . / : # and holding a digit or an underscore) is kept whole as a lexeme of its own, "pay-402", and so
+-- is each part of it between / : #. Letters are composed first: a base letter with a mark is the letter.
+create function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
 language sql immutable parallel safe
-return '[\u0e01-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf'
-       '\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003134f]+';
-
--- "abc" is ab and bc at neighbouring places, so that a quoted "abc" asks for ab followed by bc; a single one stands alone.
-create or replace function pgrag_private.unspaced_pairs(p_text text) returns tsvector
-language sql immutable parallel safe
-return coalesce((
-  select string_agg(format('''%s'':%s', substr(run, i, 2), least(before + i, 16383)), ' ')::tsvector
-    from (select found[1] as run, sum(length(found[1]) + 1) over (order by n) - length(found[1]) as before
-            from regexp_matches(p_text, pgrag_private.unspaced_run(), 'g') with ordinality as matches (found, n)) runs
-   cross join lateral generate_series(1, greatest(length(run) - 1, 1)) as pair (i)
-), ''::tsvector);
-
--- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and keeps "refund/return" whole as a file's
--- name, so a hyphen before a digit and a slash between letters or digits split.
-create or replace function pgrag_private.split_joined(p_text text) returns text
-language sql immutable parallel safe
-return regexp_replace(p_text, '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g');
-
--- It takes "snake_case" and "v2.3.1" apart, so an identifier (joined by - _ . / : # and holding a digit or an underscore) is
--- kept whole as a lexeme of its own, "pay-402", and so is each part of it between / : #.
-create or replace function pgrag_private.spaced_words(p_language text, p_text text) returns tsvector
-language sql immutable parallel safe
-return to_tsvector(pgrag_private.text_config(p_language), pgrag_private.split_joined(p_text))
+return to_tsvector(pgrag_private.text_config(p_language),
+                   regexp_replace(normalize(p_text, nfc), '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g'))
   || coalesce((
        select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
          from (select distinct lower(part) as lexeme, least(n, 16383) as n
-                 from regexp_matches(p_text, '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+                 from regexp_matches(normalize(p_text, nfc), '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g')
+                      with ordinality as matches (found, n)
                 cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
                 where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
      ), ''::tsvector);
 
--- Letters are composed first: a base letter with a mark is the letter. Scripts that write no spaces become pairs of
--- neighbouring characters instead of words, whatever the language.
-create or replace function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
-language sql immutable parallel safe
-return case when p_text ~ pgrag_private.unspaced_run() then
-         pgrag_private.spaced_words(p_language, regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
-         || pgrag_private.unspaced_pairs(normalize(p_text, nfc))
-       else pgrag_private.spaced_words(p_language, normalize(p_text, nfc)) end;
-
 -- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
-create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
+create function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
 language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
-
--- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own.
--- The cost says that no plan may compute them row by row.
-create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
-language sql immutable parallel safe cost 10000
-return array(select hashtextextended(lexeme collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
-grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
-
--- sql/functions/private/question.sql
-
--- A question as it is written. "Two words" in double quotes is a phrase that a hit must hold; -word or -"two words" at
--- the very end is one that it must not. Anywhere else a hyphen is a hyphen, as in "lift -dash approximate methods" or
--- "Kunden und -partner", and a quote without its partner is no quote. Nothing here is a syntax error.
-create or replace function pgrag_private.parse_question(p_question text, out words text, out phrases text[], out excluded text[])
-language plpgsql immutable parallel safe as $$
-declare
-  v_exclusions text := substring(p_question from '(?:^|\s)((?:-(?:"[^"]+"|[[:alpha:]][^[:space:]"]*)(?:\s+|$))+)$');
-begin
-  words := case when v_exclusions is null then p_question else left(p_question, length(p_question) - length(v_exclusions)) end;
-  if words ~* '(?:^|\s)(?:und|oder|sowie|bzw\.|and|or)\s*$' then
-    words := p_question;
-    v_exclusions := null;
-  end if;
-  excluded := array(select coalesce(match[1], match[2])
-                      from regexp_matches(v_exclusions, '-(?:"([^"]+)"|([[:alpha:]][^[:space:]"]*))', 'g') as m (match));
-  phrases := array(select match[1] from regexp_matches(words, '"([^"]*[[:alnum:]][^"]*)"', 'g') as m (match));
-  words := translate(words, '"', ' ');
-end
-$$;
-
--- A phrase as a query: its words in order, in a language; null if it has nothing but stop words. Unspaced scripts
--- are chains of their pairs.
-create or replace function pgrag_private.phrase_query(p_language text, p_phrase text) returns tsquery
-language plpgsql immutable parallel safe as $$
-declare
-  v_phrase text := normalize(p_phrase, nfc);
-  v_config regconfig := pgrag_private.text_config(p_language);
-  v_spaced text := pgrag_private.split_joined(regexp_replace(v_phrase, pgrag_private.unspaced_run(), ' ', 'g'));
-  v_query  tsquery;
-  v_pairs  tsquery;
-begin
-  if to_tsvector(v_config, v_spaced) <> ''::tsvector then -- of an empty one PostgreSQL would tell the client
-    v_query := phraseto_tsquery(v_config, v_spaced);
-  end if;
-  for v_pairs in
-    select (select string_agg(quote_literal(substr(match[1], i, 2)), ' <-> ' order by i)
-              from generate_series(1, greatest(length(match[1]) - 1, 1)) as pair (i))::tsquery
-      from regexp_matches(v_phrase, pgrag_private.unspaced_run(), 'g') as m (match)
-  loop
-    v_query := coalesce(v_query && v_pairs, v_pairs);
-  end loop;
-  return v_query;
-end
-$$;
-
--- What a chunk of a language must and must not hold; null: there is no such condition, or it has only stop words.
-create or replace function pgrag_private.question_condition(p_language text, p_phrases text[], p_excluded text[]) returns tsquery
-language plpgsql immutable parallel safe as $$
-declare
-  v_condition tsquery;
-  v_query     tsquery;
-  v_text      text;
-begin
-  foreach v_text in array p_phrases loop
-    v_query := pgrag_private.phrase_query(p_language, v_text);
-    v_condition := coalesce(v_condition && v_query, v_condition, v_query);
-  end loop;
-  foreach v_text in array p_excluded loop
-    v_query := !! pgrag_private.phrase_query(p_language, v_text);
-    v_condition := coalesce(v_condition && v_query, v_condition, v_query);
-  end loop;
-  return v_condition;
-end
-$$;
-
--- The lexemes of phrases: a chunk that holds the phrases has all of them.
-create or replace function pgrag_private.phrase_lexemes(p_language text, p_phrases text[]) returns text[]
-language sql immutable parallel safe
-return (select array_agg(distinct lexeme)
-          from unnest(p_phrases) as p (phrase)
-         cross join lateral unnest(tsvector_to_array(
-           to_tsvector(pgrag_private.text_config(p_language), pgrag_private.split_joined(
-             regexp_replace(normalize(phrase, nfc), pgrag_private.unspaced_run(), ' ', 'g')))
-           || pgrag_private.unspaced_pairs(normalize(phrase, nfc)))) as l (lexeme));
 
 -- sql/functions/private/readers_of.sql
 
 -- Who the reader is, for access: itself, the groups it is in, the groups they are in, and everyone. UNION
 -- stops at what it has seen, so a cycle of groups ends; a dropped principal leads nowhere.
-create or replace function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+create function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
 language sql stable parallel restricted
 begin atomic
   with recursive closure (principal_id) as (
@@ -1236,7 +1041,7 @@ begin atomic
 end;
 
 -- The access lists that let the reader in.
-create or replace function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+create function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
 language sql stable parallel restricted
 begin atomic
   select distinct e.acl_id
@@ -1246,7 +1051,7 @@ end;
 
 -- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
 -- it is read again in a statement of its own, which sees what the other committed.
-create or replace function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
+create function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
 language plpgsql volatile parallel unsafe as $$
 declare
   v_ids         bigint[];
@@ -1284,7 +1089,7 @@ $$;
 
 -- The revisions of a document that have been put in force and were not withdrawn, with the activation that last put
 -- each in force. A rollback withdraws every revision put in force after the one that it goes back to.
-create or replace function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
+create function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
 returns table (revision_id bigint, activation_id bigint)
 language sql stable parallel restricted
 begin atomic
@@ -1306,7 +1111,7 @@ end;
 -- several, the one that took effect last, and of those the one put in force last. A revision that was never active
 -- is in force at no time. At most one row: as a set it is planned within its caller's query, where a scalar function
 -- would be planned anew for each document (measured: 50 times the cost).
-create or replace function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
+create function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
 returns table (revision_id bigint)
 language sql stable parallel restricted
 begin atomic
@@ -1318,46 +1123,15 @@ begin atomic
    limit 1;
 end;
 
--- sql/functions/private/facet_keys.sql
-
--- The keys of the index revision_facets: what a revision can be filtered by, each as a hash with the tenant as the seed.
-create or replace function pgrag_private.facet_keys(
-  p_tenant_id bigint, p_language text, p_product text, p_version text, p_tags text[], p_metadata jsonb
-) returns bigint[]
-language sql immutable parallel safe cost 10000
-return array(
-  select hashtextextended(facet collate "C", p_tenant_id)
-    from (values ('language=' || p_language), ('product=' || p_product), ('version=' || p_version)) as f (facet)
-   where facet is not null
-  union all
-  select hashtextextended(('tag=' || tag) collate "C", p_tenant_id) from unnest(p_tags) as t (tag)
-  union all
-  select hashtextextended((name || case jsonb_typeof(value) when 'array' then '[]=' else '=' end || coalesce(element, value)::text) collate "C", p_tenant_id)
-    from jsonb_each(p_metadata) as m (name, value)
-    left join lateral jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end) as e (element) on true);
-
-create or replace function pgrag_private.facet_keys_any(p_tenant_id bigint, p_name text, p_values text[]) returns bigint[]
-language sql immutable parallel safe
-return array(select hashtextextended((p_name || '=' || value) collate "C", p_tenant_id) from unnest(p_values) as v (value));
-
-grant execute on function pgrag_private.facet_keys to pgrag_owner; -- who builds the index
-
 -- sql/functions/private/scope.sql
 
 -- The scope: the revisions that this reader may be shown, decided before any ranking. Everything after it
 -- (document frequencies, average length, candidates) is computed over these rows and no others.
 -- p_as_of null: the active revision, while it is in force; otherwise the one effective at that time. Access
 -- and tombstones are today's either way.
---
--- What a scan touches can be counted by any role, so OFFSET 0 keeps the filters behind the access rules: a plan that begins
--- with a filter touches hidden rows that pass it. p_index allows that, for a reader who may see more documents than
--- scope_first_limit(): the filters are then answered by their indexes first.
-create or replace function pgrag_private.visible_revisions(
-  p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean default false
-)
-returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
-language plpgsql stable parallel restricted rows 10000 set plan_cache_mode = force_custom_plan as $$
-#variable_conflict use_column
+create function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
+returns bigint[]
+language plpgsql stable parallel restricted as $$
 declare
   v_acls      bigint[] := array(select acl_id from pgrag_private.permitted_acls(p_tenant_id, p_reader_id) as a (acl_id));
   v_sources   text[]   := pgrag_private.filter_values(p_filter, 'source');
@@ -1367,45 +1141,12 @@ declare
   v_tags      text[]   := pgrag_private.filter_values(p_filter, 'tags');
   v_from      date     := pgrag_private.filter_date(p_filter, 'date_from');
   v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
-  v_metadata  jsonb    := p_filter -> 'metadata';
+  v_revisions bigint[];
 begin
-  if p_index and p_as_of is null and p_filter - 'source' <> '{}'
-     and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (v_acls)
-                                 limit pgrag_private.scope_first_limit() + 1) as seen) > pgrag_private.scope_first_limit() then
-    return query
-    select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
-      from pgrag_data.revision r
-      join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id and d.active_revision_id = r.revision_id
-      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-     where r.tenant_id = p_tenant_id
-       and d.acl_id = any (v_acls)
-       and d.deleted_at is null
-       and transaction_timestamp() < r.effective_to
-       and (v_sources is null or s.source = any (v_sources))
-       and (v_languages is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
-                                   && pgrag_private.facet_keys_any(p_tenant_id, 'language', v_languages))
-       and (v_products is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
-                                   && pgrag_private.facet_keys_any(p_tenant_id, 'product', v_products))
-       and (v_versions is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
-                                   && pgrag_private.facet_keys_any(p_tenant_id, 'version', v_versions))
-       and (v_tags is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
-                                   @> pgrag_private.facet_keys_any(p_tenant_id, 'tag', v_tags))
-       and (v_metadata is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
-                                   @> pgrag_private.facet_keys(p_tenant_id, null, null, null, '{}', v_metadata))
-       -- Keys are hashes, and of lists not the whole of containment; the values decide.
-       and (v_languages is null or r.language = any (v_languages))
-       and (v_products is null or r.product = any (v_products))
-       and (v_versions is null or r.version = any (v_versions))
-       and (v_tags is null or r.tags @> v_tags)
-       and (v_metadata is null or r.metadata @> v_metadata)
-       and (v_from is null or r.dated >= v_from)
-       and (v_to is null or r.dated <= v_to);
-    return;
-  end if;
-  return query
-  select p.revision_id, p.languages, p.chunk_count, p.lexeme_count
-    from (select r.revision_id, r.languages, r.chunk_count, r.lexeme_count,
-                 s.source, r.language, r.product, r.version, r.tags, r.dated, r.metadata
+  -- OFFSET 0 keeps the filters behind the access rules: what a scan touches can be counted by any role, and a plan
+  -- that begins with a filter touches hidden rows that pass it.
+  select array_agg(p.revision_id order by p.revision_id) into v_revisions
+    from (select r.revision_id, s.source, r.language, r.product, r.version, r.tags, r.dated
             from pgrag_data.document d
            cross join lateral (
              select d.active_revision_id as revision_id where p_as_of is null
@@ -1426,36 +1167,14 @@ begin
      and (v_versions is null or p.version = any (v_versions))
      and (v_tags is null or p.tags @> v_tags)
      and (v_from is null or p.dated >= v_from)
-     and (v_to is null or p.dated <= v_to)
-     and (v_metadata is null or p.metadata @> v_metadata);
-end
-$$;
-
-create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
-returns bigint[]
-language plpgsql stable parallel restricted as $$
-begin
-  return array(select v.revision_id from pgrag_private.visible_revisions(p_tenant_id, p_reader_id, p_as_of, p_filter) v order by v.revision_id);
-end
-$$;
-
--- The scope of a search: its revisions, grouped by the languages of their chunks, with what BM25 has to know of them.
-create or replace function pgrag_private.scope_parts(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean)
-returns pgrag_private.scope_part[]
-language plpgsql stable parallel restricted as $$
-begin
-  return array(
-    select (v.languages, array_agg(v.revision_id order by v.revision_id), array_agg(v.chunk_count order by v.revision_id),
-            sum(v.chunk_count), sum(v.lexeme_count))::pgrag_private.scope_part
-      from pgrag_private.visible_revisions(p_tenant_id, p_reader_id, p_as_of, p_filter, p_index) v
-     group by v.languages
-     order by v.languages);
+     and (v_to is null or p.dated <= v_to);
+  return coalesce(v_revisions, '{}');
 end
 $$;
 
 -- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
 -- filter that silently does nothing shows more than was asked for.
-create or replace function pgrag_private.check_filter(p_filter jsonb) returns void
+create function pgrag_private.check_filter(p_filter jsonb) returns void
 language plpgsql immutable parallel safe as $$
 declare
   v_key   text;
@@ -1485,39 +1204,23 @@ begin
         raise exception using errcode = 'RG304', message = format('the filter %s must be a date', v_key),
           hint = 'Write it as YYYY-MM-DD.';
       end if;
-    elsif v_key = 'metadata' then
-      perform pgrag_private.check_metadata(v_value, 'RG304', 'the filter metadata');
     else
       raise exception using errcode = 'RG304', message = 'the filter has a key that is not known',
         detail = format('key: %s', left(v_key, 100)),
-        hint = 'Known keys: source, language, product, version, tags, date_from, date_to, metadata.';
+        hint = 'Known keys: source, language, product, version, tags, date_from, date_to.';
     end if;
   end loop;
 end
 $$;
 
--- Free metadata: names with a text, a number, a truth value, or a list of texts. A filter's are those that must be there.
-create or replace function pgrag_private.check_metadata(p_metadata jsonb, p_code text, p_what text) returns void
-language plpgsql immutable parallel safe as $$
-begin
-  if p_metadata is null or jsonb_typeof(p_metadata) <> 'object' or octet_length(p_metadata::text) > 8192
-     or jsonb_path_exists(p_metadata, 'strict $.* ? (@.type() == "object" || @.type() == "null")')
-     or jsonb_path_exists(p_metadata, 'strict $.* ? (@.type() == "array")[*] ? (@.type() != "string")') then
-    raise exception using errcode = p_code,
-      message = p_what || ' must be a JSON object of at most 8192 bytes, each value a text, number, truth value or list of texts',
-      hint = 'For example {"team": "billing", "priority": 3, "regions": ["eu"]}; a number is no text that looks like one.';
-  end if;
-end
-$$;
-
-create or replace function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
+create function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
 language sql immutable parallel safe
 return case jsonb_typeof(p_filter -> p_key)
   when 'string' then array[p_filter ->> p_key]
   when 'array' then array(select value from jsonb_array_elements_text(p_filter -> p_key))
 end;
 
-create or replace function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
+create function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
 language sql stable parallel safe
 return (p_filter ->> p_key)::date;
 
@@ -1525,7 +1228,7 @@ return (p_filter ->> p_key)::date;
 
 -- What the browsing views show: the session's scope. Each policy calls it once a statement, as an InitPlan.
 -- It runs as the engine for a caller who may read nothing, so its settings are pinned like a public function's.
-create or replace function pgrag_private.browse_revisions() returns bigint[]
+create function pgrag_private.browse_revisions() returns bigint[]
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'reader');
@@ -1534,461 +1237,293 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.browse_tenant() returns bigint
+create function pgrag_private.browse_tenant() returns bigint
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return (pgrag_private.current_principal(null, 'reader')).tenant_id;
 end
 $$;
 
--- sql/functions/private/lexical_plan.sql
-
--- How the lexical lane will look for a question and its probes: one plan for each wording and each language of the
--- scope, because a chunk is looked for with the lexemes of its own language.
---
--- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
--- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
--- chunks at least, and about 10,000 at the most. The others are not searched for, only scored; how rare each is, is
--- estimated from 1,000 chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
-create or replace function pgrag_private.lexical_plans(
-  p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
-) returns pgrag_private.lexical_plan[]
-language plpgsql stable parallel restricted as $$
-declare
-  words_bound constant integer := 64;
-  v_plans     pgrag_private.lexical_plan[] := '{}';
-  v_plan      pgrag_private.lexical_plan;
-  v_counts    integer[];
-  v_lexemes   text[];
-  v_query     tsquery;
-  v_sum       double precision;  -- chunks that the lexemes searched for are expected to find
-begin
-  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_parts) as p;
-  for v_plan.language in
-    select distinct l.language collate "C" from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) order by 1
-  loop
-    select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
-      from unnest(p_parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
-     where v_plan.language = any (p.languages);
-    v_plan.route := case when p_index then 'index' else 'scope' end;
-    v_plan.condition := pgrag_private.question_condition(v_plan.language, p_phrases, p_excluded);
-    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.language, p_phrases);
-    for v_wording in 0 .. cardinality(p_wordings) - 1 loop
-      v_plan.wording := v_wording;
-      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.language, p_wordings[v_wording + 1]));
-      continue when cardinality(v_lexemes) = 0;
-      v_plan.left_out := greatest(cardinality(v_lexemes) - words_bound, 0);
-      v_plan.df := null;
-      if p_index or v_plan.left_out > 0 then
-        select array_agg(s.lexeme order by s.df, s.lexeme collate "C"), array_agg(s.df order by s.df, s.lexeme collate "C")
-          into v_plan.lexemes, v_plan.df
-          from (select e.lexeme, e.df
-                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.language, v_lexemes) e
-                 order by e.seen desc, e.df, e.lexeme collate "C"  -- over the bound, what the sample has not goes first
-                 limit words_bound) s;
-      else
-        v_plan.lexemes := v_lexemes;
-      end if;
-      v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
-      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
-      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
-                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
-
-      v_plan.searched := 0;
-      v_sum := 0;
-      foreach v_query in array v_plan.queries loop
-        exit when p_index and v_sum + v_plan.df[v_plan.searched + 1] > 10000 and pgrag_private.index_finds(p_tenant_id, v_plan, 100);
-        v_plan.any_query := case when v_plan.searched = 0 then v_query else v_plan.any_query || v_query end;
-        v_plan.searched := v_plan.searched + 1;
-        v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
-      end loop;
-      v_plans := v_plans || v_plan;
-    end loop;
-  end loop;
-  return v_plans;
-end
-$$;
-
--- Up to so many visible chunks each is read, which takes no longer than the index and tells nothing by its time.
-create or replace function pgrag_private.scope_first_limit() returns integer
-language sql immutable parallel safe
-return 20000;
-
-create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsquery
-language sql immutable parallel safe
-return array_to_tsvector(array[p_lexeme])::text::tsquery;
-
--- How many chunks of a language hold each lexeme, from about 1,000 chunks (fewer for a long question): every nth of those of
--- the revisions. A lexeme that the sample has not is taken to be in half as many as one that it has once.
-create or replace function pgrag_private.estimate_df(
-  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
-) returns table (lexeme text, df double precision, seen boolean)
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
-#variable_conflict use_column
-declare
-  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
-  v_step bigint := (select greatest(ceil(sum(n)::double precision / v_size), 1) from unnest(p_chunk_counts) as c (n));
-begin
-  return query
-  with sampled as materialized (
-    select l.lexemes
-      from (select r.revision_id, r.chunk_count, sum(r.chunk_count) over (rows unbounded preceding) - r.chunk_count as before
-              from unnest(p_revisions, p_chunk_counts) as r (revision_id, chunk_count)) r
-     cross join lateral generate_series((v_step - r.before % v_step)::integer, r.chunk_count, v_step::integer) as n (chunk_no)
-     cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
-                          where c.tenant_id = p_tenant_id and c.revision_id = r.revision_id and c.chunk_no = n.chunk_no offset 0) l
-     where r.before / v_step < (r.before + r.chunk_count) / v_step -- it has one of them
-       and l.language = p_language
-  )
-  select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
-    from unnest(p_lexemes) as w (lexeme)
-    left join sampled s on s.lexemes @@ pgrag_private.lexeme_query(w.lexeme)
-   group by w.lexeme;
-end
-$$;
-
--- Whether the lexemes that a plan searches for so far find that many visible chunks.
-create or replace function pgrag_private.index_finds(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_count integer) returns boolean
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
-declare
-  v_keys bigint[] := pgrag_private.lexeme_keys(p_tenant_id, p_plan.lexemes[:p_plan.searched]);
-begin
-  return p_plan.searched > 0 and p_count <= (
-    select count(*)
-      from (select from pgrag_data.chunk_lex l
-             where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) && v_keys and l.tenant_id + 0 = p_tenant_id
-               and l.revision_id + 0 = any (p_plan.revisions) and l.language = p_plan.language and l.lexemes @@ p_plan.any_query
-             limit p_count) as seen);
-end
-$$;
-
--- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
-create or replace function pgrag_private.phrases_occur(p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_phrases text[], p_index boolean)
-returns boolean
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
-declare
-  v_language  text;
-  v_condition tsquery;
-  v_revisions bigint[];
-  v_keys      bigint[];
-  v_asked     boolean := false;
-begin
-  for v_language in select distinct l.language from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) loop
-    v_condition := pgrag_private.question_condition(v_language, p_phrases, '{}');
-    continue when v_condition is null;
-    v_asked := true;
-    select array_agg(r.revision_id) into v_revisions
-      from unnest(p_parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
-     where v_language = any (p.languages);
-    if not p_index then
-      if exists (
-        select from unnest(v_revisions) as s (revision_id)
-         cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
-                              where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
-         where l.language = v_language and l.lexemes @@ v_condition) then
-        return true;
-      end if;
-    else
-      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_language, p_phrases));
-      if exists (
-        select from pgrag_data.chunk_lex l
-         where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_tenant_id
-           and l.revision_id + 0 = any (v_revisions) and l.language = v_language and l.lexemes @@ v_condition) then
-        return true;
-      end if;
-    end if;
-  end loop;
-  return not v_asked;
-end
-$$;
-
--- The words of the question that were not looked for, for the result to say; null: all were, and the lane is exact.
-create or replace function pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
-language sql stable parallel safe
-return (select nullif(jsonb_strip_nulls(jsonb_build_object(
-          'words_not_searched', (select jsonb_agg(distinct lexeme) from unnest(p_plans) as p cross join lateral unnest(p.lexemes[p.searched + 1:]) as l (lexeme)),
-          'words_left_out', nullif((select max(p.left_out) from unnest(p_plans) as p), 0))), '{}'));
-
--- Why the lexical lane gave a hit its score: the question's lexemes that it holds, what each adds, the most first.
-create or replace function pgrag_private.matched_terms(
-  p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer, p_plans pgrag_private.lexical_plan[], p_tf double precision[], p_part double precision[]
-) returns jsonb
-language sql stable parallel restricted
-begin atomic
-  select coalesce(jsonb_agg(jsonb_build_object('term', t.lexeme, 'tf', t.tf::integer, 'score', pgrag_private.score(t.part))
-                            order by t.part desc, t.lexeme collate "C"), '[]')
-    from unnest(p_plans) as p
-    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = p.language
-   cross join lateral unnest(p.lexemes, p_tf, p_part) as t (lexeme, tf, part)
-   where p.wording = 0 and t.tf > 0;
-end;
-
 -- sql/functions/private/lexical_lane.sql
 
--- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (ties broken by
--- chunk id), and those that the caller asks about (p_also_…), if they hold any word.
+-- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over every chunk of the scope that holds a word of the question.
 --
--- All statistics are the reader's own: the document frequency of a lexeme is counted among the hits of this very pass,
--- so no score depends on a row that the reader may not see. Each lexeme has a slot, a column that is computed once a
--- row: measured, a quarter of the time of joining rows with lexemes.
+-- All statistics are the reader's own. N and the average length come from the scope, the document frequency
+-- of a lexeme from the hits of this very pass, so no score depends on a row that the reader may not see.
 --
--- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6, and the
--- tail of that series is 1/(tf + ½) to within rounding, so that 6/pi² / (1 - ts_rank), rounded down, is tf, up to 255.
+-- A chunk is scored with the question's lexemes in the chunk's language. `relevance` is the score over the
+-- most that the question could reach in that language, sum(idf * (k1 + 1)): a number from 0 to 1 that means
+-- the same for every question.
 --
---   score       sum(idf * (k1 + 1) * tf / (tf + K)),  K = k1 * (1 - b + b * length / average),  idf = ln(1 + (N - df + ½) / (df + ½))
---   part        what each lexeme adds to it, and tf its frequency, in the order of the plan
---   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question
---   coverage    how much of the question is there at all: the idf of the lexemes that the chunk has, over that of all
---   evidence    share again
--- The last two are there to be compared with a threshold, across questions, scopes and readers. Their idf is smoothed as if the
--- scope had a hundred chunks more and each lexeme were in one of them more: whoever sees one chunk and whoever sees a million
--- get about the same number for the same hit.
-create or replace function pgrag_private.lexical_lane(
-  p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_limit integer, p_also_revisions bigint[], p_also_chunks integer[]
-) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, score double precision, share double precision,
-                 coverage double precision, evidence double precision, tf double precision[], part double precision[])
-language plpgsql stable parallel restricted rows 100 set enable_seqscan = off set work_mem = '32MB' as $$
+-- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6,
+-- and the tail of that series is 1/(tf + ½) to within rounding, which gives tf back exactly up to 255.
+create function pgrag_private.lexical_lane(p_tenant_id bigint, p_revisions bigint[], p_question text)
+returns table (revision_id bigint, chunk_no integer, score double precision, relevance double precision)
+language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
 declare
-  v_slots integer := cardinality(p_plan.queries);
-  v_keys  bigint[];
-  v_source text;
-  v_df    text := 'count(*) filter (where tf% > 0)::float8';
+  k1 constant double precision := 1.2;
+  b  constant double precision := 0.75;
+  v_term_languages text[];   -- the question's terms: each language of the scope with each of its lexemes
+  v_term_lexemes   text[];
+  v_lexemes        text[];   -- the lexemes alone, once each
+  v_queries        tsquery[];
+  v_any            tsquery;
+  v_n              double precision;
+  v_average        double precision;
 begin
-  if p_plan.route = 'scope' then
-    -- OFFSET 0: a row outside the scope is not so much as touched.
-    v_source := 'unnest(($2).revisions) as s (revision_id)
-      cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
-                           where c.tenant_id = $1 and c.revision_id = s.revision_id offset 0) l
-      where ';
-  else
-    if p_plan.must_hold is null then
-      v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end';
-    else
-      v_df := '($2).df[%]';
-    end if;
-    -- With sequential scans off the index is the only way left, as long as the key of the revisions is kept from the planner.
-    v_keys := pgrag_private.lexeme_keys(p_tenant_id, coalesce(p_plan.must_hold, p_plan.lexemes[:p_plan.searched]));
-    v_source := 'pgrag_data.chunk_lex l
-      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.must_hold is null then '&&' else '@>' end || ' $3
-        and l.tenant_id + 0 = $1 and l.revision_id + 0 = any (($2).revisions) and ';
+  select array_agg(t.language), array_agg(t.lexeme) into v_term_languages, v_term_lexemes
+    from pgrag_private.question_terms(p_tenant_id, p_revisions, p_question) t;
+  if v_term_lexemes is null then
+    return;
   end if;
-  return query execute
-    'with hit as materialized (
-       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot() || ' as tf%', ', ') || ',
-              ' || case when p_plan.condition is null then 'true' else 'l.lexemes @@ ($2).condition' end || ' as held
-         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = ($2).language
-     ), weight as materialized (
-       select array_agg(2.2::float8 * pgrag_private.bm25_idf(($2).chunks, d.df) order by d.n) as w,
-              array_agg(pgrag_private.bm25_idf(($2).chunks + 100, d.df + 1) order by d.n) as s
-         from (select array[' || pgrag_private.each_slot(v_slots, v_df, ', ') || '] as df from hit) counted
-        cross join lateral unnest(counted.df) with ordinality as d (df, n)
-     ), best as materialized (
-       select t.revision_id, t.chunk_no
-         from (select h.revision_id, h.chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
-                 from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
-                cross join (select ' || pgrag_private.each_slot(v_slots, 'w[%] as w%', ', ') || ' from weight offset 0) w
-                order by score desc
-                fetch first $4 rows with ties) t
-        order by t.score desc, ' || pgrag_private.chunk_id_lookup('t') || '
-        limit $4
-     ), chosen as (
-       -- Read again: to carry all that is said of them through the sort would cost more.
-       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ' as chunk_id, ' || pgrag_private.bm25_norm() || ' as k,
-              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || '] as tf
-         from (select revision_id, chunk_no from best union select a.revision_id, a.chunk_no from unnest($5, $6) as a (revision_id, chunk_no)) c
-        cross join lateral (select c.revision_id, c.chunk_no, l.language, l.length, l.lexemes from pgrag_data.chunk_lex l
-                             where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
-        where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
-     )
-     select c.revision_id, c.chunk_no, c.chunk_id, o.score, least(o.score / o.most, 1), least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
-       from chosen c
-      cross join weight
-      cross join lateral (
-        select sum(t.w * t.tf / (t.tf + c.k) order by t.n) as score, sum(t.w * t.worth order by t.n) as most,
-               coalesce(sum(t.s order by t.n) filter (where t.tf > 0), 0) as there, sum(t.s * t.tf / (t.tf + c.k) order by t.n) as smooth,
-               sum(t.s * t.worth order by t.n) as all, array_agg(t.w * t.tf / (t.tf + c.k) order by t.n) as part
-          from unnest(c.tf, weight.w, weight.s, ($2).worth) with ordinality as t (tf, w, s, worth, n)) o
-      where o.there > 0'
-    using p_tenant_id, p_plan, v_keys, p_limit, coalesce(p_also_revisions, '{}'), coalesce(p_also_chunks, '{}');
+  select array_agg(lexeme order by lexeme), array_agg(query order by lexeme), string_agg(query::text, ' | ' order by lexeme)::tsquery
+    into v_lexemes, v_queries, v_any
+    from (select distinct lexeme collate "C" as lexeme, array_to_tsvector(array[lexeme])::text::tsquery as query
+            from unnest(v_term_lexemes) as t (lexeme)) terms;
+  select sum(r.chunk_count), sum(r.lexeme_count)::float8 / nullif(sum(r.chunk_count), 0) into v_n, v_average
+    from unnest(p_revisions) as s (revision_id)
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id;
+
+  return query
+  with hit as materialized (
+    select l.revision_id, l.chunk_no, l.language, l.length, l.lexemes
+      from unnest(p_revisions) as s (revision_id)
+      join pgrag_data.chunk_lex l on l.tenant_id = p_tenant_id and l.revision_id = s.revision_id
+     where l.lexemes @@ v_any
+  ), occurrence as materialized (
+    select h.revision_id, h.chunk_no, h.language, t.lexeme,
+           round(1 / (1.6449340668482264 * (1 - ts_rank('{1,1,1,1}', h.lexemes, t.query))) - 0.5) as tf,
+           k1 * (1 - b + b * h.length / v_average) as k
+      from hit h
+      cross join unnest(v_lexemes, v_queries) as t (lexeme, query)
+     where h.lexemes @@ t.query
+  ), term as materialized (
+    select t.language, t.lexeme, i.idf,
+           sum(i.idf * (k1 + 1)) over (partition by t.language order by t.lexeme
+                                       rows between unbounded preceding and unbounded following) as most
+      from unnest(v_term_languages, v_term_lexemes) as t (language, lexeme)
+      left join (select lexeme, count(*) as df from occurrence group by lexeme) o on o.lexeme = t.lexeme
+      cross join lateral (values (ln(1 + (v_n - coalesce(o.df, 0) + 0.5) / (coalesce(o.df, 0) + 0.5)))) as i (idf)
+  )
+  -- Sums are taken in the order of the lexemes: floating-point addition in another order is another number.
+  select o.revision_id, o.chunk_no,
+         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme),
+         sum(t.idf * (k1 + 1) * o.tf / (o.tf + o.k) order by t.lexeme) / min(t.most)
+    from occurrence o
+    join term t on t.language = o.language and t.lexeme = o.lexeme
+   group by o.revision_id, o.chunk_no;
 end
 $$;
 
--- The lane's statement is written out of these pieces and whole numbers alone; every value is a parameter.
-create or replace function pgrag_private.each_slot(p_slots integer, p_piece text, p_between text) returns text
-language sql immutable parallel safe
-return (select string_agg(replace(p_piece, '%', slot::text), p_between order by slot) from generate_series(1, p_slots) as s (slot));
-
-create or replace function pgrag_private.tf_slot() returns text
-language sql immutable parallel safe
-return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%])))';
-
--- Row by row: a scalar sub-select cannot become a join, and a plan that read the table would touch rows outside the scope.
-create or replace function pgrag_private.chunk_id_lookup(p_row text) returns text
-language sql immutable parallel safe
-return replace('(select c.chunk_id from pgrag_data.chunk c
-                  where c.tenant_id = $1 and c.revision_id = %.revision_id and c.chunk_no = %.chunk_no)', '%', p_row);
-
-create or replace function pgrag_private.bm25_norm() returns text
-language sql immutable parallel safe
-return '1.2::float8 * (0.25::float8 + 0.75::float8 * length / ($2).length)';
-
-create or replace function pgrag_private.bm25_idf(p_chunks double precision, p_df double precision) returns double precision
-language sql immutable parallel safe
-return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8));
+-- The lexemes of a question in each language that the scope has. None at all: it is made of stop words.
+create function pgrag_private.question_terms(p_tenant_id bigint, p_revisions bigint[], p_question text)
+returns table (language text, lexeme text)
+language plpgsql stable parallel restricted as $$
+#variable_conflict use_column
+begin
+  return query
+  select l.language, t.lexeme
+    from (select distinct l.language
+            from (select distinct r.languages
+                    from unnest(p_revisions) as s (revision_id)
+                    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id) r
+            cross join unnest(r.languages) as l (language)) l
+    cross join lateral unnest(tsvector_to_array(pgrag_private.to_lexemes(l.language, p_question))) as t (lexeme);
+end
+$$;
 
 -- sql/functions/private/dense_lane.sql
 
 -- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
 -- that is computed once a row, never on a row outside the scope (a staged vector of another dimension would make
--- every search of its tenant fail), and that the planner can never answer from an approximate index. Ties are
--- broken by chunk id, looked up row by row: a scalar sub-select cannot become a join, which would touch other rows. A zero vector has no direction: its distance is NaN, and it is no candidate.
--- p_conditions, one for each of p_languages: what the question says that a hit must and must not hold.
-create or replace function pgrag_private.dense_lane(
-  p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer,
-  p_languages text[], p_conditions tsquery[]
-) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision)
-language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
+-- every search of its tenant fail), and that the planner can never answer from an approximate index. WITH TIES
+-- leaves ties to the caller, who breaks them by chunk id. A zero vector has no direction: its distance is NaN,
+-- and it is no candidate.
+create function pgrag_private.dense_lane(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint,
+                                         p_embedding public.vector, p_limit integer)
+returns table (revision_id bigint, chunk_no integer, cosine double precision)
+language plpgsql stable parallel restricted as $$
 #variable_conflict use_column
 begin
-  if p_conditions is null then
-    return query
-    select t.revision_id, t.chunk_no,
-         (select c.chunk_id from pgrag_data.chunk c
-           where c.tenant_id = p_tenant_id and c.revision_id = t.revision_id and c.chunk_no = t.chunk_no) as chunk_id,
-         1 - t.distance as cosine
-      from (select d.revision_id, d.chunk_no, d.distance
-              from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
-                      from unnest(p_revisions) as s (revision_id)
-                      join pgrag_data.chunk_vec v
-                        on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
-                    offset 0) d
-             where d.distance <> 'NaN'
-             order by d.distance
-             fetch first p_limit rows with ties) t
-     order by cosine desc, chunk_id
-     limit p_limit;
-    return;
-  end if;
   return query
-  select t.revision_id, t.chunk_no,
-         (select c.chunk_id from pgrag_data.chunk c
-           where c.tenant_id = p_tenant_id and c.revision_id = t.revision_id and c.chunk_no = t.chunk_no) as chunk_id,
-         1 - t.distance as cosine
-    from (select d.revision_id, d.chunk_no, d.distance
-            from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
-                    from (select l.revision_id, l.chunk_no
-                            from unnest(p_revisions) as s (revision_id)
-                           cross join lateral (select c.revision_id, c.chunk_no, c.language, c.lexemes from pgrag_data.chunk_lex c
-                                                where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
-                            join unnest(p_languages, p_conditions) as q (language, condition) on q.language = l.language
-                           where q.condition is null or l.lexemes @@ q.condition
-                          offset 0) l
-                    join pgrag_data.chunk_vec v
-                      on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = l.revision_id and v.chunk_no = l.chunk_no
-                  offset 0) d
-           where d.distance <> 'NaN'
-           order by d.distance
-           fetch first p_limit rows with ties) t
-   order by cosine desc, chunk_id
-   limit p_limit;
+  select d.revision_id, d.chunk_no, 1 - d.distance
+    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+            from unnest(p_revisions) as s (revision_id)
+            join pgrag_data.chunk_vec v
+              on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
+          offset 0) d
+   where d.distance <> 'NaN'
+   order by d.distance
+   fetch first p_limit rows with ties;
 end
 $$;
 
--- sql/functions/private/pick.sql
+-- sql/functions/private/retrieve.sql
 
--- The k that come back, taken from the ranked chunks in order: no more of one document or source than its cap, and of
--- near-duplicates the first, with the others listed under it. Stops at k, so what comes after is not looked at.
-create or replace function pgrag_private.pick(
-  p_tenant_id bigint, p_ranked pgrag_private.ranked_chunk[], p_k integer, p_per_document integer, p_per_source integer,
-  out chunks pgrag_private.ranked_chunk[], out complete_reason text
-) language plpgsql stable parallel restricted as $$
+-- The one way from a question to ranked chunks; pgrag.search, pgrag.search_json and pgrag.packet are its
+-- clothes. check → scope → lanes → fuse → describe, in one snapshot: every function below it is STABLE.
+--
+-- The answer is an object:
+--   status, reason     'evidence', or 'abstain' with nothing_visible, stop_words_only, nothing_matches, below_threshold
+--   complete           whether k rows, or all rows that match, came back
+--   hits               best first; each with its place, provenance, ranks and scores
+-- relevance is the normalised fused score, comparable across questions: 0.7 × BM25 over the most that the
+-- question could score + 0.3 × cosine (never below 0) in hybrid mode, the one of the lane in the other two.
+-- The threshold applies to it, whatever fusion orders the hits.
+create function pgrag_private.retrieve(
+  p_principal  pgrag_private.principal,
+  p_question   text,
+  p_k          integer,
+  p_mode       text,
+  p_embedding  public.vector,
+  p_space      text,
+  p_fusion     text,
+  p_as_of      timestamptz,
+  p_filter     jsonb,
+  p_candidates integer,
+  p_threshold  double precision
+) returns jsonb
+language plpgsql stable parallel restricted as $$
 declare
-  v_place      record;
-  v_documents  bigint[] := '{}';
-  v_sources    bigint[] := '{}';
-  v_words      tsvector[] := '{}';
-  v_these      tsvector;
-  v_similarity double precision;
-  v_capped     boolean := false;
+  rrf_constant constant integer := 60;
+  v_threshold   double precision := coalesce(p_threshold, pgrag_private.default_threshold(p_mode));
+  v_weight      double precision := case p_mode when 'hybrid' then 0.7 when 'lexical' then 1 else 0 end;
+  v_space       pgrag_data.embedding_space;
+  v_revisions   bigint[];
+  v_chunks      bigint;
+  v_matches     bigint;
+  v_hits        jsonb;
+  v_top         double precision;
+  v_reason      text;
 begin
-  chunks := '{}';
-  <<ranked>>
-  for v_place in
-    select k.n, p.*
-      from unnest(p_ranked) with ordinality as k (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
-                                                  dense_rank, dense_score, tf, part, duplicates, n)
-     cross join lateral (
-       select r.document_id, d.source_id, s.source, d.document, encode(c.chunk_id, 'hex') as chunk_id, c.text
-         from pgrag_data.chunk c
-         join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
-         join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
-         join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-        where c.tenant_id = p_tenant_id and c.revision_id = k.revision_id and c.chunk_no = k.chunk_no
-       offset 0) p -- row by row: no row outside the scope is touched
-     order by k.n
-  loop
-    exit when cardinality(chunks) = p_k;
-    v_these := pgrag_private.distinct_words(v_place.text);
-    for v_n in 1 .. cardinality(chunks) loop
-      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9;
-      v_similarity := pgrag_private.similarity(v_words[v_n], v_these);
-      if v_similarity >= 0.9 then
-        chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
-          'chunk_id', v_place.chunk_id, 'source', v_place.source, 'document', v_place.document,
-          'similarity', pgrag_private.score(v_similarity)));
-        continue ranked;
-      end if;
-    end loop;
-    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
-       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
-      v_capped := true;
-      continue;
-    end if;
-    chunks := chunks || p_ranked[v_place.n];
-    v_documents := v_documents || v_place.document_id;
-    v_sources := v_sources || v_place.source_id;
-    v_words := v_words || v_these;
-  end loop;
-  complete_reason := case
-    when cardinality(chunks) = p_k then 'k_returned'
-    when v_capped then 'capped'
-    else 'all_matches_returned' end;
-end
-$$;
-
--- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
--- short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may" beside "may not", are different
--- statements however long the text around them, and both have to be seen.
-create or replace function pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
-language plpgsql immutable parallel safe as $$
-declare
-  v_only_one   text[] := tsvector_to_array(ts_delete(p_one, tsvector_to_array(p_other)));
-  v_only_other text[] := tsvector_to_array(ts_delete(p_other, tsvector_to_array(p_one)));
-  v_all        double precision := length(p_other) + cardinality(v_only_one);
-begin
-  if v_all < 8 or exists (
-       select from unnest(v_only_one || v_only_other) as w (word) where word ~ '[0-9]' or word = any (pgrag_private.negations())) then
-    return 0;
+  perform pgrag_private.check_request(p_question, p_k, p_mode, p_fusion, p_as_of, p_candidates, p_threshold);
+  perform pgrag_private.check_filter(p_filter);
+  if p_mode <> 'lexical' then
+    v_space := pgrag_private.check_embedding(p_principal.tenant_id, p_space, p_embedding);
   end if;
-  return 1 - cardinality(v_only_one || v_only_other) / v_all;
+
+  v_revisions := pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, p_filter);
+  select coalesce(sum(r.chunk_count), 0) into v_chunks
+    from pgrag_data.revision r
+   where r.tenant_id = p_principal.tenant_id and r.revision_id = any (v_revisions);
+
+  -- Chunk ids and vectors are looked up row by row (a scalar sub-select cannot become a join): a plan that read the
+  -- tables instead would touch, and so let be counted, rows outside the scope.
+  with lexical as materialized (
+    select l.revision_id, l.chunk_no, l.score, l.relevance
+      from pgrag_private.lexical_lane(p_principal.tenant_id, v_revisions, p_question) l
+     where p_mode <> 'dense'
+  ), lexical_ranked as (
+    select l.revision_id, l.chunk_no, l.chunk_id, row_number() over (order by l.score desc, l.chunk_id) as place
+      from (select l.revision_id, l.chunk_no, l.score,
+                   (select c.chunk_id from pgrag_data.chunk c
+                     where c.tenant_id = p_principal.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no) as chunk_id
+              from lexical l
+             order by l.score desc fetch first p_candidates rows with ties) l
+  ), dense_ranked as materialized (
+    select d.revision_id, d.chunk_no, d.chunk_id, row_number() over (order by d.cosine desc, d.chunk_id) as place
+      from (select d.revision_id, d.chunk_no, d.cosine,
+                   (select c.chunk_id from pgrag_data.chunk c
+                     where c.tenant_id = p_principal.tenant_id and c.revision_id = d.revision_id and c.chunk_no = d.chunk_no) as chunk_id
+              from pgrag_private.dense_lane(p_principal.tenant_id, v_revisions, v_space.space_id, p_embedding, p_candidates) d
+             where p_mode <> 'lexical') d
+  ), candidate as (
+    select revision_id, chunk_no, chunk_id from lexical_ranked where place <= p_candidates
+    union
+    select revision_id, chunk_no, chunk_id from dense_ranked where place <= p_candidates
+  ), scored as materialized (
+    -- A chunk found by one lane is scored by both: what the other lane would have said of it is known exactly.
+    select c.revision_id, c.chunk_no, c.chunk_id,
+           case when ll.place <= p_candidates then ll.place end as lexical_rank, l.score as lexical_score,
+           case when dl.place <= p_candidates then dl.place end as dense_rank,
+           case when p_mode <> 'lexical' then
+             (select nullif(1 - (v.embedding operator(public.<=>) p_embedding), 'NaN')
+                from pgrag_data.chunk_vec v
+               where v.tenant_id = p_principal.tenant_id and v.space_id = v_space.space_id
+                 and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
+           end as dense_score,
+           coalesce(l.relevance, 0) as lexical_relevance
+      from candidate c
+      left join lexical l using (revision_id, chunk_no)
+      left join lexical_ranked ll using (revision_id, chunk_no)
+      left join dense_ranked dl using (revision_id, chunk_no)
+  ), fused as (
+    select s.*,
+           v_weight * s.lexical_relevance + (1 - v_weight) * greatest(coalesce(s.dense_score, 0), 0) as relevance,
+           coalesce(v_weight / (rrf_constant + s.lexical_rank), 0) + coalesce((1 - v_weight) / (rrf_constant + s.dense_rank), 0) as rrf
+      from scored s
+  ), ordered as (
+    -- One lane has nothing to fuse: lexical mode goes by relevance, which is the one that compares across languages,
+    -- and dense mode by the cosine, which goes on below 0, where relevance ends.
+    select f.*, case when p_mode = 'dense' then f.dense_score
+                     when p_mode = 'hybrid' and p_fusion = 'rrf' then f.rrf
+                     else f.relevance end as fused_score
+      from fused f
+  ), ranked as (
+    select o.*, row_number() over (order by o.fused_score desc, o.chunk_id) as rank, count(*) over () as matches
+      from ordered o
+  )
+  select max(x.matches), max(x.relevance),
+         jsonb_agg(
+           pgrag_private.describe_chunk(p_principal.tenant_id, x.revision_id, x.chunk_no) || jsonb_build_object(
+             'rank', x.rank,
+             'score', pgrag_private.score(x.fused_score),
+             'relevance', pgrag_private.score(x.relevance),
+             'lexical_rank', x.lexical_rank,
+             'lexical_score', pgrag_private.score(x.lexical_score),
+             'dense_rank', x.dense_rank,
+             'dense_score', pgrag_private.score(x.dense_score))
+           order by x.rank)
+    into v_matches, v_top, v_hits
+    from ranked x
+   where x.rank <= p_k;
+
+  v_reason := case
+    when v_chunks = 0 then 'nothing_visible'
+    when v_hits is null and p_mode <> 'dense' and not exists (
+      select from pgrag_private.question_terms(p_principal.tenant_id, v_revisions, p_question)) then 'stop_words_only'
+    when v_hits is null then 'nothing_matches'
+    when v_top < v_threshold then 'below_threshold'
+  end;
+  return jsonb_build_object(
+    'status', case when v_reason is null then 'evidence' else 'abstain' end,
+    'reason', v_reason,
+    'complete', true,
+    'complete_reason', case when v_matches >= p_k then 'k_returned' else 'all_matches_returned' end,
+    'policy', jsonb_strip_nulls(jsonb_build_object(
+      'mode', p_mode, 'k', p_k, 'candidates', p_candidates,
+      'fusion', case when p_mode = 'hybrid' then p_fusion end,
+      'rrf_constant', case when p_mode = 'hybrid' and p_fusion = 'rrf' then rrf_constant end,
+      'lexical_weight', case when p_mode = 'hybrid' then v_weight end,
+      'dense_weight', case when p_mode = 'hybrid' then pgrag_private.score(1 - v_weight) end,
+      'bm25', case when p_mode <> 'dense' then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
+      'dense_route', case when p_mode <> 'lexical' then 'exact' end,
+      'space', v_space.space,
+      'threshold', pgrag_private.score(v_threshold))),
+    'scope', jsonb_build_object('documents', cardinality(v_revisions), 'chunks', v_chunks),
+    'top_relevance', pgrag_private.score(v_top),
+    'hits', coalesce(v_hits, '[]'));
 end
 $$;
 
-create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
+-- Below these the best hit is no evidence. Measured: see docs/ranking.md.
+create function pgrag_private.default_threshold(p_mode text) returns double precision
 language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
+return case p_mode when 'lexical' then 0.16 when 'dense' then 0.32 else 0.25 end;
 
-create or replace function pgrag_private.negations() returns text[]
+-- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
+create function pgrag_private.score(p_score double precision) returns numeric
 language sql immutable parallel safe
-return '{no,not,never,none,nor,neither,without,cannot,except,unless,nicht,kein,keine,keinen,keinem,keiner,keines,nie,niemals,ohne,außer,
-         ne,pas,jamais,sans,aucun,aucune,sauf,sin,nunca,jamás,ningún,ninguna,tampoco,excepto,non,mai,senza,nessun,nessuna,tranne,
-         niet,geen,nooit,zonder,não,nem,sem,exceto,inte,ingen,aldrig,utan,ikke,uden,uten}'::text[];
+return trim_scale(round(p_score::numeric, 6));
 
--- sql/functions/private/describe_chunk.sql
+-- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
+create function pgrag_private.utc(p_time timestamptz) returns text
+language sql stable parallel safe
+return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
 
 -- What is said of a chunk wherever it is shown: where it is from, and its text.
-create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+create function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
 language sql stable parallel restricted
 begin atomic
   select jsonb_build_object(
@@ -2018,62 +1553,37 @@ begin atomic
    where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
 end;
 
--- sql/functions/private/check_search.sql
-
--- Bounds of a search. Types are what PostgreSQL's own let through.
-create or replace function pgrag_private.check_search(p_search pgrag_private.search_request) returns void
+-- Bounds of a question. p_k and the rest are what PostgreSQL's types let through.
+create function pgrag_private.check_request(p_question text, p_k integer, p_mode text, p_fusion text, p_as_of timestamptz,
+                                            p_candidates integer, p_threshold double precision) returns void
 language plpgsql immutable parallel safe as $$
-declare
-  v_wording text;
 begin
-  foreach v_wording in array array[p_search.question] || coalesce(p_search.probes, '{}') loop
-    if v_wording is null or pgrag_private.is_blank(v_wording) then
-      raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text; a probe is text too.';
-    elsif length(v_wording) > 4000 then
-      raise exception using errcode = 'RG301', message = 'the question is too long',
-        detail = format('%s characters; the bound is 4000', length(v_wording)), hint = 'Ask for what is sought, without its context.';
-    end if;
-  end loop;
-  if p_search.k is null or p_search.k not between 1 and 100 then
+  if p_question is null or pgrag_private.is_blank(p_question) then
+    raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text.';
+  elsif length(p_question) > 4000 then
+    raise exception using errcode = 'RG301', message = 'the question is too long',
+      detail = format('%s characters; the bound is 4000', length(p_question)), hint = 'Ask for what is sought, without its context.';
+  elsif p_k is null or p_k not between 1 and 100 then
     raise exception using errcode = 'RG302', message = 'k must be a whole number from 1 to 100',
-      detail = format('k: %s', coalesce(p_search.k::text, 'null')), hint = 'Narrow the question or filter; there are no further pages.';
-  elsif p_search.candidates is null or p_search.candidates not between p_search.k and 1000 then
+      detail = format('k: %s', coalesce(p_k::text, 'null')), hint = 'Narrow the question or filter; there are no further pages.';
+  elsif p_candidates is null or p_candidates not between p_k and 1000 then
     raise exception using errcode = 'RG302', message = 'candidates must be a whole number from k to 1000',
-      detail = format('candidates: %s, k: %s', coalesce(p_search.candidates::text, 'null'), p_search.k),
-      hint = 'Leave it out for the default of 100.';
-  elsif p_search.per_document not between 1 and 100 or p_search.per_source not between 1 and 100 then
-    raise exception using errcode = 'RG302', message = 'a cap must be a whole number from 1 to 100',
-      hint = 'Leave per_document and per_source out for no cap.';
-  elsif p_search.mode is null or p_search.mode not in ('hybrid', 'lexical', 'dense') then
-    raise exception using errcode = 'RG303', message = 'the mode is not known', hint = 'Modes: hybrid, lexical, dense.';
-  elsif p_search.fusion is null or p_search.fusion not in ('convex', 'rrf') then
+      detail = format('candidates: %s, k: %s', coalesce(p_candidates::text, 'null'), p_k), hint = 'Leave it out for the default of 100.';
+  elsif p_mode is null or p_mode not in ('hybrid', 'lexical', 'dense') then
+    raise exception using errcode = 'RG303', message = 'the mode is not known',
+      hint = 'Modes: hybrid, lexical, dense.';
+  elsif p_fusion is null or p_fusion not in ('convex', 'rrf') then
     raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
-  elsif p_search.isolation is null or p_search.isolation not in ('auto', 'strict') then
-    raise exception using errcode = 'RG303', message = 'the isolation is not known', hint = 'Isolations: auto, strict.';
-  elsif p_search.profile is null or p_search.profile not in ('normal', 'retry') then
-    raise exception using errcode = 'RG303', message = 'the profile is not known', hint = 'Profiles: normal, retry.';
-  elsif p_search.as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
+  elsif p_as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
     raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
-  elsif p_search.threshold = 'NaN' or p_search.threshold not between 0 and 1 then
+  elsif p_threshold = 'NaN' or p_threshold not between 0 and 1 then
     raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
-  elsif cardinality(p_search.probes) > 4 or cardinality(p_search.probe_embeddings) <> coalesce(cardinality(p_search.probes), 0) then
-    raise exception using errcode = 'RG308', message = 'there are too many probes, or not one embedding for each',
-      detail = format('probes: %s, embeddings: %s', coalesce(cardinality(p_search.probes), 0),
-                      coalesce(cardinality(p_search.probe_embeddings)::text, 'none')),
-      hint = 'Pass at most 4 further wordings, and for all of them an embedding or for none.';
-  elsif p_search.mode = 'dense' and p_search.probes is not null and p_search.probe_embeddings is null then
-    raise exception using errcode = 'RG308', message = 'in dense mode a probe needs its embedding',
-      hint = 'Pass p_probe_embeddings, or p_mode => ''lexical''.';
-  elsif cardinality(p_search.chunk_order) > 100 or array_position(p_search.chunk_order, null) is not null
-        or length(p_search.reranker) > 200 or (p_search.chunk_order is null) <> (p_search.reranker is null) then
-    raise exception using errcode = 'RG308', message = 'a reranker''s order is at most 100 chunk ids, with the reranker''s name',
-      hint = 'Pass p_order and p_reranker together; chunk ids as in the hits, the best first.';
   end if;
 end
 $$;
 
 -- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
-create or replace function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
+create function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
 returns pgrag_data.embedding_space
 language plpgsql stable parallel restricted as $$
 declare
@@ -2109,241 +1619,11 @@ begin
 end
 $$;
 
--- sql/functions/private/retrieve.sql
-
--- The one way from a question to ranked chunks; pgrag.search, pgrag.search_json and pgrag.packet are its
--- clothes. check → scope → plan → lanes → fuse → pick → describe, in one snapshot: every function below it is STABLE.
--- Its own statements are planned once a session, half of the time of a small search; scope and lanes are planned for what
--- they are asked (a generic plan turned 0.4 ms into 1,508 there).
---
--- The answer is an object:
---   status, reason     'evidence', or 'abstain' with nothing_visible, stop_words_only, nothing_matches, below_threshold
---   complete           whether k rows, or all rows that match, came back; complete_reason says which, or why not
---   policy             what was in force, bounds that were hit among it
---   hits               best first; each with its place, provenance, ranks, scores and matched terms
---
--- How the default fusion, convex, orders hybrid hits (docs/ranking.md has the measurements, and what lost):
---   score      (share / best share + trust * cosine) / 2
---   share      a hit's BM25 over the most that the question could score; the best of the question counts as 0.3 at the least
---   trust      1, but where the cosine is noise for this question, as that of an English model is for Arabic text: the lexical
---              lane has found something, and the cosines of what it found do not rise with its scores
--- and what the threshold applies to, whatever the order:
---   relevance  the square root of coverage * cosine: a hit is evidence if it has the question's rare words and its vector is near;
---              in lexical mode the normalised BM25, in dense mode the cosine
-create or replace function pgrag_private.retrieve(p_principal pgrag_private.principal, p_search pgrag_private.search_request) returns jsonb
-language plpgsql stable parallel restricted set plan_cache_mode = force_generic_plan as $$
-declare
-  rrf_constant constant integer := 60;
-  v_tenant_id   bigint := p_principal.tenant_id;
-  v_lexical     boolean := p_search.mode <> 'dense';
-  v_dense       boolean := p_search.mode <> 'lexical';
-  v_threshold   double precision := coalesce(p_search.threshold, pgrag_private.default_threshold(p_search.mode));
-  v_candidates  integer;
-  v_space       pgrag_data.embedding_space;
-  v_embedding   public.vector;
-  v_question    record;
-  v_wordings    text[];
-  v_embeddings  public.vector[];
-  v_parts       pgrag_private.scope_part[];
-  v_revisions   bigint[];
-  v_chunks      bigint;
-  v_index       boolean;
-  v_relaxed     text[] := '{}';
-  v_languages   text[];
-  v_conditions  tsquery[];
-  v_plans       pgrag_private.lexical_plan[] := '{}';
-  v_ranked      pgrag_private.ranked_chunk[];
-  v_top         double precision;
-  v_trust       double precision;
-  v_picked      record;
-  v_hits        jsonb;
-  v_bound       jsonb;
-  v_complete    text;
-  v_reason      text;
-begin
-  perform pgrag_private.check_search(p_search);
-  perform pgrag_private.check_filter(p_search.filter);
-  if v_dense then
-    v_embeddings := array[p_search.embedding] || p_search.probe_embeddings;
-    foreach v_embedding in array v_embeddings loop
-      v_space := pgrag_private.check_embedding(v_tenant_id, p_search.space, v_embedding);
-    end loop;
-  end if;
-  v_question := pgrag_private.parse_question(p_search.question);
-  v_wordings := array[v_question.words] || p_search.probes;
-  v_candidates := p_search.candidates;
-  if p_search.profile = 'retry' then
-    v_candidates := least(4 * v_candidates, 1000);
-    if cardinality(v_question.phrases) > 0 then
-      v_question.phrases := '{}';
-      v_relaxed := '{phrases}';
-    end if;
-  end if;
-
-  v_parts := pgrag_private.scope_parts(v_tenant_id, p_principal.reader_id, p_search.as_of, p_search.filter,
-                                       p_search.isolation = 'auto');
-  select coalesce(array_agg(r.revision_id), '{}') into v_revisions
-    from unnest(v_parts) as p cross join lateral unnest(p.revisions) as r (revision_id);
-  v_chunks := (select coalesce(sum(p.chunks), 0) from unnest(v_parts) as p);
-  v_index := p_search.isolation = 'auto' and v_chunks > pgrag_private.scope_first_limit();
-
-  -- A phrase that nothing visible holds is asked for as words, and the answer says so.
-  if cardinality(v_question.phrases) > 0 and not pgrag_private.phrases_occur(v_tenant_id, v_parts, v_question.phrases, v_index) then
-    v_question.phrases := '{}';
-    v_relaxed := '{phrases}';
-  end if;
-  if v_lexical then
-    v_plans := pgrag_private.lexical_plans(v_tenant_id, v_parts, v_wordings, v_question.phrases, v_question.excluded, v_index);
-  end if;
-  if v_dense and cardinality(v_question.phrases || v_question.excluded) > 0 then
-    select array_agg(l.language), array_agg(pgrag_private.question_condition(l.language, v_question.phrases, v_question.excluded))
-      into v_languages, v_conditions
-      from (select distinct l.language from unnest(v_parts) as p cross join lateral unnest(p.languages) as l (language)) l;
-  end if;
-
-  with dense as materialized (
-    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id,
-           row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
-      from unnest(v_embeddings) with ordinality as w (embedding, n)
-     cross join lateral pgrag_private.dense_lane(v_tenant_id, v_revisions, v_space.space_id, w.embedding, v_candidates,
-                                                 v_languages, v_conditions) d
-  ), also as materialized (
-    select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
-  ), lexical as materialized (
-    select p.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
-           row_number() over (partition by p.wording order by l.share desc, l.score desc, l.chunk_id) as place
-      from unnest(v_plans) as p
-     cross join also a
-     cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l
-  ), candidate as materialized (
-    select revision_id, chunk_no, chunk_id from lexical where place <= v_candidates
-    union
-    select revision_id, chunk_no, chunk_id from dense
-  ), scored as materialized (
-    -- What one lane found is scored by both: what the other lane would have said of it is known exactly.
-    select c.revision_id, c.chunk_no, c.chunk_id, w.n::integer as wording, l.score as lexical_score, l.tf, l.part,
-           case when l.place <= v_candidates then l.place end as lexical_rank, d.place as dense_rank,
-           coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
-           case when v_embeddings is not null then
-             -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
-             (select nullif(1 - (v.embedding operator(public.<=>) v_embeddings[w.n + 1]), 'NaN')
-                from pgrag_data.chunk_vec v
-               where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
-                 and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
-           end as cosine
-      from candidate c
-     cross join generate_series(0, cardinality(v_wordings) - 1) as w (n)
-      left join lexical l on l.wording = w.n and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no
-      left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
-  ), trusted as materialized (
-    -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
-    -- full agreement); ten of full agreement are added in, so that a handful cannot decide.
-    select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
-      from (select s.wording, max(s.share) as best, count(s.cosine) as n, corr(s.share, s.cosine order by s.chunk_id) as r
-              from scored s
-             where s.lexical_rank is not null
-             group by s.wording) a
-  ), judged as (
-    select s.*,
-           (s.share / greatest(t.best, 0.3) + coalesce(t.trust, 1) * greatest(coalesce(s.cosine, 0), 0)) / 2 as convex,
-           coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
-           case p_search.mode when 'lexical' then s.evidence
-                              when 'dense' then greatest(coalesce(s.cosine, 0), 0)
-                              else sqrt(s.coverage * greatest(coalesce(s.cosine, 0), 0)) end as relevance
-      from scored s
-      left join trusted t on t.wording = s.wording -- no lexical candidate: nothing speaks against the cosine
-  ), whole as (
-    -- A chunk is as relevant as the wording that it fits best says; lanes of ranks add up.
-    select j.revision_id, j.chunk_no, j.chunk_id, max(j.relevance) as relevance,
-           case when p_search.mode = 'dense' then max(j.cosine)
-                when p_search.mode = 'lexical' then max(j.share)
-                when p_search.fusion = 'rrf' then sum(j.rrf order by j.wording)
-                else max(j.convex) end as score,
-           (array_agg(j.wording order by j.relevance desc, j.wording))[1] as wording,
-           max(j.lexical_rank) filter (where j.wording = 0) as lexical_rank, max(j.lexical_score) filter (where j.wording = 0) as lexical_score,
-           max(j.dense_rank) filter (where j.wording = 0) as dense_rank, max(j.cosine) filter (where j.wording = 0) as dense_score,
-           min(j.tf) filter (where j.wording = 0) as tf, min(j.part) filter (where j.wording = 0) as part
-      from judged j
-     group by j.revision_id, j.chunk_no, j.chunk_id
-  )
-  select (select coalesce(min(t.trust), 1) from trusted t where t.wording = 0),
-         array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
-                    w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
-                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id)
-    into v_trust, v_ranked
-    from whole w;
-
-  v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
-  select max(h.relevance), jsonb_agg(
-           pgrag_private.describe_chunk(v_tenant_id, h.revision_id, h.chunk_no) || jsonb_build_object(
-             'rank', h.n,
-             'score', pgrag_private.score(h.score),
-             'relevance', pgrag_private.score(h.relevance),
-             'lexical_rank', h.lexical_rank,
-             'lexical_score', pgrag_private.score(h.lexical_score),
-             'dense_rank', h.dense_rank,
-             'dense_score', pgrag_private.score(h.dense_score),
-             'matched_terms', pgrag_private.matched_terms(v_tenant_id, h.revision_id, h.chunk_no, v_plans, h.tf, h.part),
-             'probe', nullif(h.wording, 0),
-             'duplicates', h.duplicates)
-           order by h.n)
-    into v_top, v_hits
-    from unnest(v_picked.chunks) with ordinality as h (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
-                                                       dense_rank, dense_score, tf, part, duplicates, n);
-
-  v_bound := pgrag_private.lexical_bound(v_plans);
-  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
-                     else v_picked.complete_reason end;
-  v_reason := case
-    when v_chunks = 0 then 'nothing_visible'
-    when v_hits is null and v_lexical and v_plans = '{}' then 'stop_words_only'
-    when v_hits is null then 'nothing_matches'
-    when v_top < v_threshold then 'below_threshold'
-  end;
-  return jsonb_build_object(
-    'status', case when v_reason is null then 'evidence' else 'abstain' end,
-    'reason', v_reason,
-    'complete', v_complete in ('k_returned', 'all_matches_returned'),
-    'complete_reason', v_complete,
-    'policy', jsonb_strip_nulls(jsonb_build_object(
-      'mode', p_search.mode, 'k', p_search.k, 'candidates', v_candidates, 'profile', p_search.profile, 'isolation', p_search.isolation,
-      'fusion', case when p_search.mode = 'hybrid' then p_search.fusion end,
-      'rrf_constant', case when p_search.mode = 'hybrid' and p_search.fusion = 'rrf' then rrf_constant end,
-      'lexical_weight', case when p_search.mode = 'hybrid' then case p_search.fusion when 'rrf' then 0.7 else 0.5 end end,
-      'dense_weight', case when p_search.mode = 'hybrid' then case p_search.fusion when 'rrf' then 0.3 else pgrag_private.score(0.5 * v_trust) end end,
-      'bm25', case when v_lexical then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
-      'lexical_route', case when v_lexical then case when v_index then 'index' else 'scope' end end,
-      'lexical_bound', v_bound,
-      'dense_route', case when v_dense then 'exact' end,
-      'space', v_space.space,
-      'phrases', nullif(to_jsonb(v_question.phrases), '[]'),
-      'excluded', nullif(to_jsonb(v_question.excluded), '[]'),
-      'relaxed', nullif(to_jsonb(v_relaxed), '[]'),
-      'probes', cardinality(p_search.probes),
-      'per_document', p_search.per_document,
-      'per_source', p_search.per_source,
-      'reranker', p_search.reranker,
-      'threshold', pgrag_private.score(v_threshold))),
-    'scope', jsonb_build_object('documents', cardinality(v_revisions), 'chunks', v_chunks),
-    'top_relevance', pgrag_private.score(v_top),
-    'processors', (select coalesce(jsonb_object_agg(s.source, to_jsonb(s.processors)), '{}')
-                     from pgrag_data.source s
-                    where s.tenant_id = v_tenant_id
-                      and s.source in (select hit ->> 'source' from jsonb_array_elements(v_hits) as h (hit))),
-    'hits', coalesce(v_hits, '[]'));
-end
-$$;
-
--- Below these the best hit is no evidence. Measured: see docs/ranking.md.
-create or replace function pgrag_private.default_threshold(p_mode text) returns double precision
-language sql immutable parallel safe
-return case p_mode when 'lexical' then 0.22 when 'dense' then 0.30 else 0.40 end;
-
 -- sql/functions/private/switch_revision.sql
 
 -- The switch that activation and rollback are. The document's row is locked first, so that two switches of one
 -- document queue; what was expected is compared on the locked row.
-create or replace function pgrag_private.switch_revision(
+create function pgrag_private.switch_revision(
   p_principal       pgrag_private.principal,
   p_document        pgrag_data.document,
   p_revision        pgrag_data.revision,
@@ -2385,13 +1665,13 @@ $$;
 -- sql/functions/private/finding.sql
 
 -- One failing check of a reply.
-create or replace function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
+create function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
 language sql immutable parallel safe
 return jsonb_build_array(jsonb_build_object('check', p_check, 'id', p_id, 'message', p_message));
 
 -- Why a cited chunk no longer counts. Only a reader who may still read the document is told which way it changed;
 -- to anyone else a deleted, a forbidden and an absent one are the same.
-create or replace function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
+create function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
 language plpgsql stable parallel restricted as $$
 declare
   v_document pgrag_data.document;
@@ -2410,7 +1690,7 @@ $$;
 
 -- Quotes are compared as written and, failing that, after this: Unicode NFC, typographic quotes and dashes made
 -- plain, runs of white space made one space.
-create or replace function pgrag_private.plain_quote(p_text text) returns text
+create function pgrag_private.plain_quote(p_text text) returns text
 language sql immutable parallel safe
 return btrim(regexp_replace(
   translate(normalize(p_text, nfc), U&'\2018\2019\201A\201C\201D\201E\2010\2011\2012\2013\2014\00A0', '''''''"""----- '),
@@ -2420,7 +1700,7 @@ return btrim(regexp_replace(
 
 -- The seal of a packet: a MAC over the principal and everything in the packet but the excerpts' texts, which
 -- their hashes stand for. So a packet can be kept without text, changed in nothing, and handed to nobody else.
-create or replace function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
+create function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id || '|' || p_principal.reader_id || '|'
   || encode(convert_to(p_principal.subject, 'UTF8'), 'hex') || '|' || encode(sha256(convert_to(
@@ -2433,7 +1713,7 @@ return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id 
 
 -- Hits to a packet: whole passages in rank order while they fit, none below the threshold, none cut. What does
 -- not fit is listed; strict mode refuses instead.
-create or replace function pgrag_private.build_packet(
+create function pgrag_private.build_packet(
   p_principal   pgrag_private.principal,
   p_question    text,
   p_as_of       timestamptz,
@@ -2524,13 +1804,13 @@ $$;
 -- Digests of what the reader was (self and groups) and of what the reader could see (revisions), so that two
 -- packets can be told to rest on the same state. Keyed: internal ids are small numbers, and a bare hash of them
 -- could be guessed back.
-create or replace function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
+create function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'access|v1|' || p_principal.tenant_id || '|' || array_to_string(
   array(select c.principal_id from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
          order by c.principal_id), ','));
 
-create or replace function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
+create function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
 language sql stable parallel restricted
 return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id || '|' || array_to_string(
   pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','));
@@ -2539,7 +1819,7 @@ return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id 
 
 -- JSON requests: each field of exactly its JSON type, none unknown. JSON would let "2", true and 1.5 through
 -- a cast to a number in one language or another; here they are refused by name.
-create or replace function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
+create function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
 language plpgsql immutable parallel safe as $$
 declare
   v_key   text;
@@ -2557,9 +1837,9 @@ begin
     end if;
     v_type := jsonb_typeof(v_value);
     continue when v_type = 'null' and v_key not in ('k', 'candidates', 'budget', 'reserve', 'strict', 'question');
-    if v_key in ('k', 'candidates', 'per_document', 'per_source', 'budget', 'reserve') then
+    if v_key in ('k', 'candidates', 'budget', 'reserve') then
       if v_type <> 'number' or (v_value #>> '{}') !~ '^-?[0-9]{1,9}$' then
-        raise exception using errcode = case when v_key in ('budget', 'reserve') then 'RG306' else 'RG302' end,
+        raise exception using errcode = case when v_key in ('k', 'candidates') then 'RG302' else 'RG306' end,
           message = format('%s must be a whole number', v_key), detail = format('%s: %s', v_key, left(v_value::text, 40)),
           hint = 'Write it without a fraction and without quotes.';
       end if;
@@ -2568,14 +1848,9 @@ begin
        or v_key = 'filter' and v_type <> 'object'
        or v_key = 'embedding' and (v_type <> 'array'
             or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
-       or v_key in ('probes', 'order') and (v_type <> 'array' or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")'))
-       or v_key = 'probe_embeddings' and (v_type <> 'array'
-            or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "array" || @.size() < 1 || @.size() > 4000)')
-            or jsonb_path_exists(v_value, 'strict $[*][*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
-       or v_key not in ('threshold', 'strict', 'filter', 'embedding', 'probes', 'order', 'probe_embeddings') and v_type <> 'string' then
+       or v_key not in ('threshold', 'strict', 'filter', 'embedding') and v_type <> 'string' then
       raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
-        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, '
-               'probes and order lists of texts, probe_embeddings a list of embeddings, all else text.';
+        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, all else text.';
     elsif v_key = 'threshold' and (v_value #>> '{}')::numeric not between 0 and 1 then
       raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1',
         hint = 'Leave it out for the mode''s default.';
@@ -2590,37 +1865,24 @@ begin
 end
 $$;
 
-create or replace function pgrag_private.json_texts(p_list jsonb) returns text[]
-language sql immutable parallel safe
-return case when jsonb_typeof(p_list) = 'array' then array(select value from jsonb_array_elements_text(p_list)) end;
-
-create or replace function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+create function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
 language sql stable parallel restricted
 return pgrag_private.retrieve(
   p_principal,
-  (p_request ->> 'question',
-   coalesce((p_request ->> 'k')::integer, p_default_k),
-   coalesce(p_request ->> 'mode', 'hybrid'),
-   (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
-   p_request ->> 'space',
-   coalesce(p_request ->> 'fusion', 'convex'),
-   (p_request ->> 'as_of')::timestamptz,
-   nullif(p_request -> 'filter', 'null'),
-   coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
-   round((p_request ->> 'threshold')::numeric, 15)::double precision, -- rounded: 1e-400 is none of double precision
-   pgrag_private.json_texts(p_request -> 'probes'),
-   (select array_agg(e.embedding::text::public.vector order by e.n)
-      from jsonb_array_elements(nullif(p_request -> 'probe_embeddings', 'null')) with ordinality as e (embedding, n)),
-   (p_request ->> 'per_document')::integer,
-   (p_request ->> 'per_source')::integer,
-   coalesce(p_request ->> 'isolation', 'auto'),
-   coalesce(p_request ->> 'profile', 'normal'),
-   pgrag_private.json_texts(p_request -> 'order'),
-   p_request ->> 'reranker')::pgrag_private.search_request);
+  p_request ->> 'question',
+  coalesce((p_request ->> 'k')::integer, p_default_k),
+  coalesce(p_request ->> 'mode', 'hybrid'),
+  (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
+  p_request ->> 'space',
+  coalesce(p_request ->> 'fusion', 'convex'),
+  (p_request ->> 'as_of')::timestamptz,
+  nullif(p_request -> 'filter', 'null'),
+  coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
+  round((p_request ->> 'threshold')::numeric, 15)::double precision); -- rounded: 1e-400 is none of double precision
 
 -- sql/functions/version.sql
 
-create or replace function pgrag.version() returns text
+create function pgrag.version() returns text
 language sql immutable parallel safe
 return '0.1.0';
 
@@ -2630,7 +1892,7 @@ revoke all on function pgrag.version from public;
 -- sql/functions/status.sql
 
 -- What is installed, without a word of what is in it: any role of pgrag may ask.
-create or replace function pgrag.status() returns jsonb
+create function pgrag.status() returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_vector text;
@@ -2651,7 +1913,7 @@ revoke all on function pgrag.status from public;
 -- sql/functions/add_signing_key.sql
 
 -- Registers a key that tokens may be signed with. The secret is stored as HMAC pads, and never shown again.
-create or replace function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
+create function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_inner bytea;
@@ -2684,7 +1946,7 @@ revoke all on function pgrag.add_signing_key from public;
 -- sql/functions/retire_signing_key.sql
 
 -- Ends a key: tokens signed with it are refused from commit on, and so are principals already proven with it.
-create or replace function pgrag.retire_signing_key(p_kid text) returns void
+create function pgrag.retire_signing_key(p_kid text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update pgrag_private.signing_key k set retired_at = transaction_timestamp() where k.kid = p_kid and k.retired_at is null;
@@ -2699,7 +1961,7 @@ revoke all on function pgrag.retire_signing_key from public;
 
 -- sql/functions/list_signing_keys.sql
 
-create or replace function pgrag.list_signing_keys()
+create function pgrag.list_signing_keys()
 returns table (kid text, issuer text, audience text, created_at timestamptz, retired_at timestamptz)
 language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
 begin atomic
@@ -2713,7 +1975,7 @@ revoke all on function pgrag.list_signing_keys from public;
 
 -- Proves who is asking and leaves it in a setting of this transaction, signed with a key that never leaves
 -- this database and tied to this backend and transaction. Works on a standby: nothing is written.
-create or replace function pgrag.authenticate(p_token text) returns void
+create function pgrag.authenticate(p_token text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal;
@@ -2732,7 +1994,7 @@ revoke all on function pgrag.authenticate from public;
 
 -- sql/functions/whoami.sql
 
-create or replace function pgrag.whoami(p_token text default null)
+create function pgrag.whoami(p_token text default null)
 returns table (tenant text, subject text, kind text, source text, known boolean, groups text[], expires_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -2759,7 +2021,7 @@ revoke all on function pgrag.whoami from public;
 
 -- sql/functions/put_tenant.sql
 
-create or replace function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
+create function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant_id bigint;
@@ -2780,7 +2042,7 @@ revoke all on function pgrag.put_tenant from public;
 
 -- p_processors names the outside services that may receive this source's text (encoders, rerankers,
 -- generators); none by default. Left out for a source that exists, an argument changes nothing.
-create or replace function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
+create function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
@@ -2805,7 +2067,7 @@ revoke all on function pgrag.put_source from public;
 
 -- A space does not change: the same definition again is nothing to do, another one under its name is refused.
 -- The first space of a tenant becomes its active one.
-create or replace function pgrag.put_space(
+create function pgrag.put_space(
   p_tenant          text,
   p_space           text,
   p_model           text,
@@ -2858,7 +2120,7 @@ revoke all on function pgrag.put_space from public;
 
 -- sql/functions/list_tenants.sql
 
-create or replace function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
+create function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
 language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
 begin atomic
   select t.tenant, t.name, s.space, t.created_at
@@ -2872,7 +2134,7 @@ revoke all on function pgrag.list_tenants from public;
 
 -- sql/functions/list_sources.sql
 
-create or replace function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
+create function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -2891,7 +2153,7 @@ revoke all on function pgrag.list_sources from public;
 
 -- sql/functions/list_spaces.sql
 
-create or replace function pgrag.list_spaces(p_tenant text)
+create function pgrag.list_spaces(p_tenant text)
 returns table (space text, active boolean, model text, model_revision text, dimension integer, metric text, normalisation text,
                preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -2914,7 +2176,7 @@ revoke all on function pgrag.list_spaces from public;
 
 -- sql/functions/put_principal.sql
 
-create or replace function pgrag.put_principal(p_name text, p_kind text) returns void
+create function pgrag.put_principal(p_name text, p_kind text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2938,7 +2200,7 @@ revoke all on function pgrag.put_principal from public;
 -- sql/functions/drop_principal.sql
 
 -- One row changes, however many access lists and groups name it: nothing leads to or through a dropped principal.
-create or replace function pgrag.drop_principal(p_name text) returns void
+create function pgrag.drop_principal(p_name text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2956,7 +2218,7 @@ revoke all on function pgrag.drop_principal from public;
 
 -- sql/functions/put_membership.sql
 
-create or replace function pgrag.put_membership(p_group text, p_member text) returns void
+create function pgrag.put_membership(p_group text, p_member text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2978,7 +2240,7 @@ revoke all on function pgrag.put_membership from public;
 
 -- sql/functions/drop_membership.sql
 
-create or replace function pgrag.drop_membership(p_group text, p_member text) returns void
+create function pgrag.drop_membership(p_group text, p_member text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
@@ -2998,7 +2260,7 @@ revoke all on function pgrag.drop_membership from public;
 
 -- sql/functions/list_principals.sql
 
-create or replace function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
+create function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -3015,7 +2277,7 @@ revoke all on function pgrag.list_principals from public;
 
 -- sql/functions/list_memberships.sql
 
-create or replace function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
+create function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -3037,7 +2299,7 @@ revoke all on function pgrag.list_memberships from public;
 -- sql/functions/writer_source.sql
 
 -- What a connector needs to know of its own source before it sends text anywhere.
-create or replace function pgrag.writer_source(p_token text default null)
+create function pgrag.writer_source(p_token text default null)
 returns table (tenant text, source text, trust text, processors text[])
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -3060,7 +2322,7 @@ revoke all on function pgrag.writer_source from public;
 -- verified and activated. The same content again is the same revision, in whatever state it is.
 -- p_revision names it; left out, it is named by the hash of its content.
 -- p_skips: parts of the text, in code points, that no chunk will cover, on purpose.
-create or replace function pgrag.stage_revision(
+create function pgrag.stage_revision(
   p_document       text,
   p_body           text,
   p_title          text default '',
@@ -3076,8 +2338,7 @@ create or replace function pgrag.stage_revision(
   p_chunker        text default '',
   p_tokenizer      text default '',
   p_space          text default null,
-  p_skips          int4range[] default '{}',
-  p_metadata       jsonb default '{}'
+  p_skips          int4range[] default '{}'
 ) returns table (revision text, state text, created boolean)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -3110,7 +2371,6 @@ begin
     raise exception using errcode = 'RG408', message = 'the effective period is empty, or not within the years 1 to 9999',
       hint = 'Pass effective_from before effective_to, which is the first moment at which it no longer holds.';
   end if;
-  perform pgrag_private.check_metadata(p_metadata, 'RG408', 'the metadata');
   if p_space is not null then
     v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
   end if;
@@ -3119,9 +2379,6 @@ begin
     p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
     coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
     p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
-  if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
-    v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
-  end if;
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
 
   -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does
@@ -3137,10 +2394,10 @@ begin
   end if;
 
   insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
-                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips, metadata)
+                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips)
   values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
           coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'),
-          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips, p_metadata)
+          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips)
   on conflict on constraint revision_revision_key do nothing
   returning revision_id into v_revision_id;
   if v_revision_id is not null then
@@ -3167,7 +2424,7 @@ revoke all on function pgrag.stage_revision from public;
 -- Adds chunks p_first, p_first + 1, … to a staged revision, in arrays of one length: the bulk path, since COPY
 -- cannot write under row-level security. At most 2000 chunks and 16 MiB of text a call bound the memory.
 -- The same batch again changes nothing; other text under a number that is taken is refused.
-create or replace function pgrag.add_chunks(
+create function pgrag.add_chunks(
   p_document   text,
   p_revision   text,
   p_first      integer,
@@ -3293,7 +2550,7 @@ revoke all on function pgrag.add_chunks from public;
 -- The chunks laid end to end, with the declared skips between them, must be the body: each contributes what
 -- lies behind the end of those before it, and what overlaps must be the end of its predecessor. That proves
 -- every span in one pass, where cutting each span out of the body would read the body once a chunk.
-create or replace function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
+create function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
 returns table (state text, chunks integer, faults text[])
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -3417,7 +2674,7 @@ revoke all on function pgrag.verify_revision from public;
 -- sql/functions/set_access.sql
 
 -- Who may read a document, whole: the list replaces the one before. One row changes, and takes effect at commit.
-create or replace function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
+create function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
@@ -3444,7 +2701,7 @@ revoke all on function pgrag.set_access from public;
 -- Puts a verified revision in force: one pointer moves, in constant time, and a reader sees all of the old
 -- revision or all of the new one. p_expected_active guards the switch: the revision that you believe to be
 -- active, '' for none, null not to ask. p_restore also lifts a tombstone, which nothing else does.
-create or replace function pgrag.activate(
+create function pgrag.activate(
   p_document        text,
   p_revision        text,
   p_expected_active text default null,
@@ -3476,7 +2733,7 @@ revoke all on function pgrag.activate from public;
 
 -- Puts an earlier revision back: by default the one that was active before. What it leaves counts as withdrawn,
 -- so that a question about the past does not find it either, until it is activated again.
-create or replace function pgrag.rollback(
+create function pgrag.rollback(
   p_document        text,
   p_revision        text default null,
   p_expected_active text default null,
@@ -3528,7 +2785,7 @@ revoke all on function pgrag.rollback from public;
 
 -- A tombstone: one row changes, and at commit no revision of the document can be found, whatever the date asked
 -- about. The text stays until it is purged.
-create or replace function pgrag.delete_document(p_document text, p_source text default null) returns boolean
+create function pgrag.delete_document(p_document text, p_source text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
@@ -3546,7 +2803,7 @@ revoke all on function pgrag.delete_document from public;
 
 -- sql/functions/list_documents.sql
 
-create or replace function pgrag.list_documents(p_source text default null, p_token text default null)
+create function pgrag.list_documents(p_source text default null, p_token text default null)
 returns table (source text, document text, active_revision text, readers text[], deleted_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -3574,7 +2831,7 @@ revoke all on function pgrag.list_documents from public;
 
 -- sql/functions/list_revisions.sql
 
-create or replace function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
+create function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
 returns table (revision text, state text, title text, effective_from timestamptz, effective_to timestamptz, chunks integer,
                created_at timestamptz, verified_at timestamptz, activated_at timestamptz)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -3608,11 +2865,9 @@ revoke all on function pgrag.list_revisions from public;
 
 -- sql/functions/search.sql
 
--- Ranked passages that the reader may see, as rows. In the question "two words" in quotes must be there, and a -word at its
--- end must not. p_probes are further wordings of it, each a lane more. p_order is a reranker's order of earlier hits.
--- `complete` and its reason stand in each; an application that
+-- Ranked passages that the reader may see, as rows. `complete` and its reason stand in each; an application that
 -- must tell "nothing" from "nothing for you to see" asks pgrag.search_json, which answers even without a row.
-create or replace function pgrag.search(
+create function pgrag.search(
   p_question   text,
   p_k          integer default 10,
   p_mode       text default 'hybrid',
@@ -3623,43 +2878,28 @@ create or replace function pgrag.search(
   p_filter     jsonb default null,
   p_candidates integer default 100,
   p_threshold  double precision default null,
-  p_token      text default null,
-  p_probes            text[] default null,
-  p_probe_embeddings  public.vector[] default null,
-  p_per_document      integer default null,
-  p_per_source        integer default null,
-  p_isolation         text default 'auto',
-  p_profile           text default 'normal',
-  p_order             text[] default null,
-  p_reranker          text default null
+  p_token      text default null
 ) returns table (
   rank integer, score double precision, relevance double precision,
   source text, document text, revision text, active boolean, title text, section text, page integer, language text,
   span_start integer, span_end integer, effective_from timestamptz, effective_to timestamptz, ingested_at timestamptz, trust text,
   lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision,
-  chunk_id text, text text, status text, complete boolean, complete_reason text,
-  matched_terms jsonb, duplicates jsonb, probe integer
+  chunk_id text, text text, status text, complete boolean, complete_reason text
 )
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  v_found jsonb := pgrag_private.retrieve(
-    pgrag_private.current_principal(p_token, 'reader'),
-    (p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold, p_probes, p_probe_embeddings,
-     p_per_document, p_per_source, p_isolation, p_profile, p_order, p_reranker)::pgrag_private.search_request);
+  v_found jsonb := pgrag_private.retrieve(pgrag_private.current_principal(p_token, 'reader'), p_question, p_k, p_mode,
+                                          p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold);
 begin
   return query
-  select h.rank, h.score, h.relevance, h.source, h.document, h.revision, h.active, h.title, h.section, h.page, h.language,
-         h.span_start, h.span_end, h.effective_from, h.effective_to, h.ingested_at, h.trust,
-         h.lexical_rank, h.lexical_score, h.dense_rank, h.dense_score, h.chunk_id, h.text,
-         v_found ->> 'status', (v_found ->> 'complete')::boolean, v_found ->> 'complete_reason',
-         h.matched_terms, h.duplicates, h.probe
+  select h.*, v_found ->> 'status', (v_found ->> 'complete')::boolean, v_found ->> 'complete_reason'
     from jsonb_to_recordset(v_found -> 'hits') as h (
       rank integer, score double precision, relevance double precision,
       source text, document text, revision text, active boolean, title text, section text, page integer, language text,
       span_start integer, span_end integer, effective_from timestamptz, effective_to timestamptz, ingested_at timestamptz, trust text,
       lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision,
-      chunk_id text, text text, matched_terms jsonb, duplicates jsonb, probe integer)
+      chunk_id text, text text)
    order by h.rank;
 end
 $$;
@@ -3671,14 +2911,13 @@ revoke all on function pgrag.search from public;
 
 -- The same search, JSON in and JSON out: the answer says why it is empty. Fields as the arguments of
 -- pgrag.search, without the p_; each must have its own JSON type.
-create or replace function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
+create function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
 begin
   perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
-                                           'filter', 'candidates', 'threshold', 'probes', 'probe_embeddings', 'per_document', 'per_source',
-                                           'isolation', 'profile', 'order', 'reranker');
+                                           'filter', 'candidates', 'threshold');
   return pgrag_private.retrieve_json(v_principal, p_request, 10);
 end
 $$;
@@ -3690,7 +2929,7 @@ revoke all on function pgrag.search_json from public;
 
 -- Evidence for a language model: whole passages within a budget, or an abstention with its reason, sealed so
 -- that a reply can be validated against it later.
-create or replace function pgrag.packet(
+create function pgrag.packet(
   p_question    text,
   p_k           integer default 8,
   p_mode        text default 'hybrid',
@@ -3705,15 +2944,7 @@ create or replace function pgrag.packet(
   p_budget_unit text default 'characters',
   p_reserve     integer default 0,
   p_strict      boolean default false,
-  p_token       text default null,
-  p_probes            text[] default null,
-  p_probe_embeddings  public.vector[] default null,
-  p_per_document      integer default null,
-  p_per_source        integer default null,
-  p_isolation         text default 'auto',
-  p_profile           text default 'normal',
-  p_order             text[] default null,
-  p_reranker          text default null
+  p_token       text default null
 ) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -3721,8 +2952,8 @@ declare
 begin
   return pgrag_private.build_packet(
     v_principal, p_question, p_as_of,
-    pgrag_private.retrieve(v_principal, (p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold, p_probes, p_probe_embeddings,
-                           p_per_document, p_per_source, p_isolation, p_profile, p_order, p_reranker)::pgrag_private.search_request),
+    pgrag_private.retrieve(v_principal, p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter,
+                           p_candidates, p_threshold),
     p_budget, p_budget_unit, p_reserve, p_strict);
 end
 $$;
@@ -3732,15 +2963,13 @@ revoke all on function pgrag.packet from public;
 
 -- sql/functions/packet_json.sql
 
-create or replace function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
+create function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
 begin
   perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
-                                           'filter', 'candidates', 'threshold', 'probes', 'probe_embeddings', 'per_document', 'per_source',
-                                           'isolation', 'profile', 'order', 'reranker',
-                                           'budget', 'budget_unit', 'reserve', 'strict');
+                                           'filter', 'candidates', 'threshold', 'budget', 'budget_unit', 'reserve', 'strict');
   return pgrag_private.build_packet(
     v_principal, p_request ->> 'question', (p_request ->> 'as_of')::timestamptz,
     pgrag_private.retrieve_json(v_principal, p_request, 8),
@@ -3759,7 +2988,7 @@ revoke all on function pgrag.packet_json from public;
 -- The database is asked again: a citation must still be readable, still in force (at the packet's as_of, where
 -- it has one) and not deleted, and a quote is looked for in the stored text, not in what the packet carries.
 -- Membership is not support: nothing here says that the excerpts bear the answer out, and the result says so.
-create or replace function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
+create function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -3860,7 +3089,7 @@ revoke all on function pgrag.validate_reply from public;
 
 -- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
 -- one effective at p_as_of. Looked for among the chunks of the scope, not in the table: see can_read.sql.
-create or replace function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
+create function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -3891,7 +3120,7 @@ revoke all on function pgrag.excerpt from public;
 -- For use before an action on what was retrieved: whether the reader may see the document now. The name is looked
 -- for among the documents of the scope, not in the table: what an index lookup touches, any role can count
 -- (pg_stat_xact_all_tables, pg_locks, EXPLAIN's buffers, the clock), and so tell "hidden" from "not there".
-create or replace function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
+create function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
@@ -3915,7 +3144,7 @@ revoke all on function pgrag.can_read from public;
 -- sql/functions/active_space.sql
 
 -- What a question or a document must be encoded with. Readers and writers ask before they encode.
-create or replace function pgrag.active_space(p_token text default null)
+create function pgrag.active_space(p_token text default null)
 returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
                preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
@@ -3993,20 +3222,6 @@ $$;
 
 set local role pgrag_owner;
 
--- sql/indexes.sql
-
--- Indexes over functions, which have to be there first.
-
--- Where a lexeme of a tenant is. It finds candidates for the lexical lane in large scopes; fastupdate off, so that what a
--- search costs does not depend on how long ago somebody wrote.
-create index chunk_lex_keys on pgrag_data.chunk_lex
-  using gin (pgrag_private.lexeme_keys(tenant_id, tsvector_to_array(lexemes))) with (fastupdate = off);
-
--- What revisions can be filtered by, for readers who may see so many that looking at each would be slow.
-create index revision_facets on pgrag_data.revision
-  using gin (pgrag_private.facet_keys(tenant_id, language, product, version, tags, metadata)) with (fastupdate = off);
-create index revision_dated on pgrag_data.revision (tenant_id, dated) where dated is not null;
-
 -- sql/policies/viewer.sql
 
 -- What pgrag_viewer, the owner of the browsing views, may see: the scope of the session's principal. The
@@ -4031,10 +3246,10 @@ set local role pgrag_viewer;
 
 -- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction. OFFSET 0 keeps the caller's
 -- own conditions behind the policies, leakproof ones too: a look-up by name would touch hidden rows, which can be counted.
-create or replace view pgrag.documents with (security_barrier) as
+create view pgrag.documents with (security_barrier) as
   select s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated,
          nullif(r.effective_from, '-infinity') as effective_from, nullif(r.effective_to, 'infinity') as effective_to,
-         s.trust, r.chunk_count as chunks, r.created_at as ingested_at, r.metadata
+         s.trust, r.chunk_count as chunks, r.created_at as ingested_at
     from pgrag_data.document d
     join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
     join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
@@ -4045,7 +3260,7 @@ comment on view pgrag.documents is 'The documents that the authenticated reader 
 -- sql/views/chunks.sql
 
 -- As pgrag.documents, OFFSET 0 included; one row for each chunk.
-create or replace view pgrag.chunks with (security_barrier) as
+create view pgrag.chunks with (security_barrier) as
   select encode(c.chunk_id, 'hex') as chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page,
          c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
     from pgrag_data.document d
@@ -4098,12 +3313,10 @@ grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgr
 
 -- Readers.
 grant execute on function
-  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text,
-               text[], public.vector[], integer, integer, text, text, text[], text),
+  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text),
   pgrag.search_json(jsonb, text),
   pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision,
-               integer, text, integer, boolean, text,
-               text[], public.vector[], integer, integer, text, text, text[], text),
+               integer, text, integer, boolean, text),
   pgrag.packet_json(jsonb, text),
   pgrag.validate_reply(jsonb, jsonb, text),
   pgrag.excerpt(text, timestamptz, text),
@@ -4116,7 +3329,7 @@ grant execute on function
   pgrag.writer_source(text),
   pgrag.active_space(text),
   pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
-                       text, text, text, text, int4range[], jsonb),
+                       text, text, text, text, int4range[]),
   pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
   pgrag.verify_revision(text, text, integer),
   pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),

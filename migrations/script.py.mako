@@ -1,8 +1,8 @@
-"""${message}: migrations/sql/${up_revision}.sql, and sql/ as it is now for what can be replaced."""
+"""${message}: dist/pgrag--${down_revision}--${up_revision}.sql, made of migrations/sql/${up_revision}.sql and of sql/."""
 
 from alembic.util import CommandError
 
-from pgrag import _sql, migrations
+from pgrag import migrations
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
@@ -12,7 +12,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Go forward."""
-    migrations.execute((_sql.files("migrations") / "sql" / f"{revision}.sql").read_text(encoding="utf-8"))
+    migrations.run("pgrag--${down_revision}--${up_revision}.sql")
 
 
 def downgrade() -> None:

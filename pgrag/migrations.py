@@ -1,10 +1,10 @@
-"""Alembic for pgrag: it orders versions and records which one a database has; what they are is in ``sql/``.
+"""Alembic for pgrag: it orders versions and records which one a database has; what they are is in ``dist/``.
 
     upgrade("postgresql://installer@host/db")    # or, for psql: python -m pgrag.migrations upgrade head --sql
 
-The other way of installing, ``dist/pgrag--X.sql``, makes the same database and leaves the same stamp, so that
-either can be carried on by the other. Every ``alembic`` command works as ``python -m pgrag.migrations …``, on
-the database that ``PGRAG_DSN`` names.
+The other way, ``dist/pgrag--X.sql`` and ``dist/pgrag--X--Y.sql`` through psql, makes the same database and
+leaves the same stamp, so that either can be carried on by the other. Every ``alembic`` command works as
+``python -m pgrag.migrations …``, on the database that ``PGRAG_DSN`` names.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def script(revision: str = "head") -> str:
     return output.getvalue()
 
 
-def execute(statements: str) -> None:
-    """Run a file of SQL in a migration, byte for byte.
+def run(name: str) -> None:
+    """Run a script of ``dist/`` in a migration, byte for byte but for the stamp, which Alembic leaves itself.
 
     ``op.execute`` is not for files: it takes ``:name`` for a parameter and doubles ``%``.
     """
+    statements = _sql.unstamped(_sql.released(name))
     context = op.get_context()
     if context.as_sql:
         context.impl.static_output(statements)

@@ -15,8 +15,10 @@
 -- finds them there and uses them, after a look at their attributes.
 
 -- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all. For a psql that
--- goes on after errors, the setting is the second lock: outside of a transaction it is not kept either.
+-- goes on after errors there is a second lock: the setting makes read-only what begins after it, which is every
+-- statement there, and no transaction that has begun. 99_grants.sql takes it back.
 savepoint pgrag_install; -- noqa: PRS
+set default_transaction_read_only = on;
 set local pgrag.installing = 'begun';
 -- The same installation whatever the session has set, and nothing found in public that is meant to be PostgreSQL's.
 set local client_encoding = 'UTF8';
@@ -173,28 +175,5 @@ begin
   create schema pgrag authorization pgrag_owner;
   create schema pgrag_data authorization pgrag_owner;
   create schema pgrag_private authorization pgrag_owner;
-
-  -- Application roles get no TEMP: a temporary object is a name that other code might find first.
-  execute format('revoke temporary on database %I from public', current_database());
-
-  -- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
-  set local role pgrag_engine;
-  alter default privileges revoke execute on functions from public;
-  alter default privileges revoke usage on types from public;
-  set local role pgrag_owner;
-  alter default privileges revoke execute on functions from public;
-  alter default privileges revoke usage on types from public;
 end
 $$;
-
-set local role pgrag_owner;
-comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
-comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
-comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
-
-grant usage, create on schema pgrag to pgrag_engine, pgrag_viewer;
-grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
-grant usage, create on schema pgrag_private to pgrag_engine;
-grant usage on schema pgrag_private to pgrag_viewer;
-
-reset role;

@@ -15,6 +15,7 @@ begin
   for v_function in
     select p.oid from pg_proc p
      where p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace) and p.prosecdef
+       and p.proowner = 'pgrag_engine'::regrole
   loop
     execute format('alter function %s
       set row_security = on

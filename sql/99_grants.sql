@@ -1,17 +1,6 @@
--- Who may call what. It begins with nothing for anybody: a grant that is not below does not exist.
+-- Who may call what. Until here nobody may call anything: what is new is born so (01_schemas.sql), and an upgrade
+-- began by taking every privilege back. A grant that is not below does not exist.
 set local role pgrag_engine;
-do $$
-declare
-  v_role text;
-begin
-  foreach v_role in array array['public', 'pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor',
-                                'pgrag_operator', 'pgrag_keys', 'pgrag_browser', 'pgrag_viewer']
-  loop
-    execute format('revoke all on all functions in schema pgrag, pgrag_private from %s',
-                   case v_role when 'public' then 'public' else quote_ident(v_role) end);
-  end loop;
-end
-$$;
 
 -- Everyone with a token.
 grant execute on function
@@ -96,3 +85,4 @@ begin
 end
 $$;
 release savepoint pgrag_install; -- noqa: PRS
+reset default_transaction_read_only;

@@ -1,4 +1,16 @@
--- What passes between the private functions of a search.
+-- What passes between the private functions, and lies in no table: an upgrade drops a type that has changed.
+
+-- Who is asking, once proven: what a token says, in internal ids. reader_id is 0 for a subject that the
+-- tenant does not know, which is in no access list.
+create type pgrag_private.principal as (
+  kid        text,
+  kind       text,    -- reader, writer, admin, auditor
+  tenant_id  bigint,
+  reader_id  bigint,
+  source_id  bigint,  -- of a writer; 0 otherwise
+  subject    text,
+  expires_at bigint   -- seconds since 1970
+);
 
 -- One search, as asked: the arguments of pgrag.search. Its checks are in check_search.
 create type pgrag_private.search_request as (

@@ -37,8 +37,8 @@ begin
   alter default privileges grant execute on functions to public;
   alter default privileges grant usage on types to public;
 
-  -- Views read tables; policies and functions name each other's tables and types; so the order is this, and
-  -- each kind goes as one statement, within which order does not matter.
+  -- Views read tables; policies, functions and indexes name each other's tables, types and functions; so the order is
+  -- this, and each kind goes as one statement, within which order does not matter.
   for v_object in
     select 'drop view ' || string_agg(c.oid::regclass::text, ', ') from pg_class c
      where c.relnamespace in ('pgrag'::regnamespace, 'pgrag_data'::regnamespace, 'pgrag_private'::regnamespace)
@@ -51,6 +51,18 @@ begin
     select format('drop policy %I on %s', p.polname, c.oid::regclass) from pg_policy p join pg_class c on c.oid = p.polrelid
      where c.relnamespace in ('pgrag_data'::regnamespace, 'pgrag_private'::regnamespace)
        and c.relowner in ('pgrag_owner'::regrole, 'pgrag_engine'::regrole)
+  loop
+    execute v_object;
+  end loop;
+  for v_object in
+    select 'drop index ' || string_agg(distinct i.indexrelid::regclass::text, ', ')
+      from pg_index i
+      join pg_class c on c.oid = i.indrelid
+      join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = i.indexrelid
+      join pg_proc p on d.refclassid = 'pg_proc'::regclass and d.refobjid = p.oid
+     where c.relnamespace in ('pgrag_data'::regnamespace, 'pgrag_private'::regnamespace) and c.relowner = 'pgrag_owner'::regrole
+       and p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace)
+    having count(*) > 0
   loop
     execute v_object;
   end loop;

@@ -1,12 +1,8 @@
-"""0.1.0: the installation.
-
-Until 0.1.0 is released it is whatever ``sql/`` builds. With the first delta after it, the script that was
-released becomes ``migrations/sql/0.1.0.sql``, named in ``migrations/frozen.sha256``, and is run instead.
-"""
+"""0.1.0: the installation, dist/pgrag--0.1.0.sql as it was released."""
 
 from alembic.util import CommandError
 
-from pgrag import _sql, migrations
+from pgrag import migrations
 
 revision = "0.1.0"
 down_revision = None
@@ -16,7 +12,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Install."""
-    migrations.execute(_sql.build(stamp=False))
+    migrations.run("pgrag--0.1.0.sql")
 
 
 def downgrade() -> None:

@@ -15,6 +15,12 @@ from pgrag.cli._run import Run, Usage, command
 @command("sql", panel="Set up")
 def script(
     run: Run,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="The script that upgrades a database of the version before.")
+    ] = False,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="The script that may be run before that, on a large database.")
+    ] = False,
     uninstall: Annotated[
         bool, typer.Option("--uninstall", help="The script that takes pgrag out of a database.")
     ] = False,
@@ -28,7 +34,17 @@ def script(
 
     $ pgrag sql > pgrag.sql && psql -X -1 -v ON_ERROR_STOP=1 -f pgrag.sql
     """
-    text = _sql.uninstall_script() if uninstall else _sql.install_script()
+    if upgrade + prepare + uninstall > 1:
+        raise Usage("--upgrade, --prepare and --uninstall are different scripts", hint="ask for one of them")
+    text: str | None
+    if upgrade:
+        text = _sql.upgrade_script()
+    elif prepare:
+        text = _sql.prepare_script()
+    else:
+        text = _sql.uninstall_script() if uninstall else _sql.install_script()
+    if text is None:
+        raise Usage(f"the upgrade to {__version__} needs no preparation", hint="run the script of --upgrade")
     if output is not None:
         _write(output, text)
     if run.as_json:

@@ -790,7 +790,9 @@ def test_status_reports_what_is_not_as_it_should_be(cli: Cli, database: Database
 
 def test_sql_prints_the_scripts(cli: Cli) -> None:
     assert cli("sql").out == _sql.install_script()
+    assert cli("sql", "--upgrade").out == _sql.upgrade_script()
     assert cli("sql", "--uninstall").out == _sql.uninstall_script()
+    assert "ask for one of them" in cli("sql", "--upgrade", "--uninstall", code=2).err
     assert cli("sql", "--json").json == {"version": __version__, "output": None, "script": _sql.install_script()}
     assert cli("sql", "--output", "install.sql").out == "wrote install.sql\n"
     assert Path("install.sql").read_text(encoding="utf-8") == _sql.install_script()

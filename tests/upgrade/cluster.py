@@ -17,11 +17,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgrag import __version__, _sql
+from pgrag import _sql
 from pgrag.embedded import EmbeddedError, EmbeddedServer, find_bindir
 from tests.support import AUDIENCE, ISSUER, KID, PASSWORD, ROLES, SECRET, Database
 
-DIST = _sql.files("dist") / f"pgrag--{__version__}.sql"
+DIST = _sql.files("dist") / _sql.script_name()
+BEFORE = _sql.files("dist") / _sql.script_name(_sql.previous_version())
+UPGRADE = _sql.files("dist") / _sql.upgrade_name()
+PREPARE = _sql.files("dist") / _sql.upgrade_name(".prepare")
 UNINSTALL = _sql.files("sql") / "uninstall.sql"
 INSTALLER = "dba"
 AS_DOCUMENTED = ("-X", "-1", "-v", "ON_ERROR_STOP=1")

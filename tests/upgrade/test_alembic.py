@@ -16,7 +16,16 @@ from sqlalchemy import text
 from sqlalchemy.dialects import postgresql
 
 from pgrag import __version__, _sql, migrations
-from tests.upgrade.cluster import AS_DOCUMENTED, INSTALLER, OLD_PGVECTOR, UNINSTALL, Cluster
+from tests.upgrade.cluster import (
+    AS_DOCUMENTED,
+    BEFORE,
+    INSTALLER,
+    OLD_PGVECTOR,
+    PREPARE,
+    UNINSTALL,
+    UPGRADE,
+    Cluster,
+)
 
 HOSTILE = f"{OLD_PGVECTOR} -c search_path=evil,pg_catalog,public -c createrole_self_grant=set,inherit -c standard_conforming_strings=off"
 
@@ -55,6 +64,7 @@ def by_alembic_command(cluster: Cluster) -> None:
     alembic(cluster, "upgrade", "head")
 
 
+SCRIPTS = [BEFORE.name, UPGRADE.name]  # which Alembic runs, in this order
 WAYS = [by_psql, by_psql_in_an_odd_session, by_python, by_alembic, by_alembic_offline, by_alembic_command]
 
 
@@ -74,8 +84,8 @@ def alembic(cluster: Cluster, *arguments: str) -> str:
     return done.stdout
 
 
-def stamp(cluster: Cluster) -> list[tuple[str]]:
-    with cluster.superuser("a") as superuser:
+def stamp(cluster: Cluster, database: str = "a") -> list[tuple[str]]:
+    with cluster.superuser(database) as superuser:
         return superuser.execute("select version_num from public.pgrag_alembic_version").fetchall()
 
 
@@ -177,42 +187,53 @@ def test_either_way_carries_on_the_other(cluster: Cluster) -> None:
 
 @pytest.mark.contract("L1")
 def test_offline_the_sql_comes_out_byte_for_byte() -> None:
-    script = _sql.build(stamp=False)
-    assert script in migrations.script()
-    # Control: what op.execute and text() would have made of it.
-    assert re.search(r":[A-Za-z]", script) and "%" in script
-    mangled = str(text(script).compile(dialect=postgresql.dialect()))
-    assert mangled != script
+    offline = migrations.script()
+    for name in SCRIPTS:
+        script = _sql.unstamped(_sql.released(name))
+        assert script in offline, name
+        # Control: what op.execute and text() would have made of it.
+        assert re.search(r":[A-Za-z]", script) and "%" in script
+        mangled = str(text(script).compile(dialect=postgresql.dialect()))
+        assert mangled != script
 
 
 @pytest.mark.contract("L1")
-def test_the_two_scripts_differ_in_the_stamp_alone() -> None:
-    stamp = (_sql.files("sql") / "stamp.sql").read_text(encoding="utf-8")
-    with_stamp, without = _sql.build(), _sql.build(stamp=False)
-    assert with_stamp.replace(f"-- sql/stamp.sql\n\n{stamp}\n", "") == without != with_stamp
-    assert f"values ('{__version__}')" in stamp
+def test_alembic_leaves_out_the_stamp_and_nothing_else() -> None:
+    stamps = [(_sql.files("sql") / name).read_text(encoding="utf-8") for name in ("stamp.sql", "upgrade/stamp.sql")]
+    assert f"values ('{__version__}')" in stamps[0]
+    for name, file, stamp in (
+        (_sql.script_name(), "stamp.sql", stamps[0]),
+        (_sql.upgrade_name(), "upgrade/stamp.sql", stamps[1]),
+    ):
+        script = _sql.released(name)
+        assert _sql.unstamped(script) == script.replace(f"-- sql/{file}\n\n{stamp}\n", "") != script
+    with pytest.raises(ValueError, match="stamp"):
+        _sql.unstamped(_sql.unstamped(_sql.released(_sql.script_name())))
 
 
 @pytest.mark.contract("L1")
 def test_versions_go_forward_and_what_is_released_is_frozen() -> None:
-    """Only the newest version may be what sql/ builds; each older one runs a file that no longer changes."""
+    """Alembic runs what psql runs, and of an older version that is a file that no longer changes."""
     scripts = ScriptDirectory.from_config(migrations.config())
     assert scripts.get_heads() == [__version__]
-    folder = _sql.files("migrations")
-    frozen = folder / "frozen.sha256"
-    listed = (
-        dict(line.split()[::-1] for line in frozen.read_text(encoding="utf-8").splitlines())
-        if frozen.is_file()
-        else {}
-    )
+    dist = _sql.files("dist")
+    frozen = {
+        name.removeprefix("dist/"): digest
+        for digest, name in map(str.split, (_sql.files("migrations") / "frozen.sha256").read_text(encoding="utf-8").splitlines())
+    }
     for revision in scripts.walk_revisions():
-        source = Path(revision.path).read_text(encoding="utf-8")
-        if revision.revision == __version__:
-            continue
-        assert "build(" not in source, revision.path
-        assert f"{revision.revision}.sql" in listed, "freeze it: sha256sum migrations/sql/*.sql"
-    for name, digest in listed.items():
-        assert hashlib.sha256((folder / "sql" / name).read_bytes()).hexdigest() == digest, name
+        before = [revision.down_revision] if revision.down_revision else []
+        runs = re.findall(r"^    migrations\.run\(\"(.*)\"\)$", Path(revision.path).read_text(encoding="utf-8"), re.MULTILINE)
+        assert runs == ["pgrag--" + "--".join([*before, revision.revision]) + ".sql"], revision.path
+        if revision.revision != __version__:  # both of its scripts
+            assert {*runs, _sql.script_name(revision.revision)} <= frozen.keys(), (
+                "freeze them: sha256sum dist/pgrag--X--Y.sql dist/pgrag--Y.sql >> migrations/frozen.sha256"
+            )
+    for name, digest in frozen.items():
+        assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest, name
+    # And nothing lies there that is neither released nor of this version.
+    built = {_sql.script_name(), _sql.upgrade_name(), *([PREPARE.name] if _sql.prepare_script() else [])}
+    assert {path.name for path in dist.iterdir()} == frozen.keys() | built
 
 
 @pytest.mark.contract("L1")
