@@ -628,7 +628,7 @@ create type pgrag_private.lexical_plan as (
   queries     tsquery[],         -- the same, each as a query
   worth       double precision[],-- what each counts in the most that the wording could score
   any_query   tsquery,           -- of the first `searched`: what a candidate must hold one of
-  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find
+  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find; or 0: the index finds must_hold
   df          double precision[],-- estimates of the document frequency; used for those that are not searched
   left_out    integer,           -- lexemes over the bound, which are not used at all
   condition   tsquery,           -- quoted phrases, and no excluded word; null: no condition
@@ -1342,9 +1342,13 @@ return array(
   union all
   select hashtextextended(('tag=' || tag) collate "C", p_tenant_id) from unnest(p_tags) as t (tag)
   union all
-  select hashtextextended((name || case jsonb_typeof(value) when 'array' then '[]=' else '=' end || coalesce(element, value)::text) collate "C", p_tenant_id)
+  -- As in containment, 1 and 1.0 are one number, and an empty list is in every list.
+  select hashtextextended((name || case jsonb_typeof(value) when 'array' then '[]=' || coalesce(element::text, '')
+                                                            when 'number' then '=' || trim_scale((value #>> '{}')::numeric)
+                                                            else '=' || value::text end) collate "C", p_tenant_id)
     from jsonb_each(p_metadata) as m (name, value)
-    left join lateral jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end) as e (element) on true);
+   cross join lateral (select null::jsonb as element union all
+                       select jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end)) as e);
 
 create or replace function pgrag_private.facet_keys_any(p_tenant_id bigint, p_name text, p_values text[]) returns bigint[]
 language sql immutable parallel safe
@@ -1600,10 +1604,6 @@ begin
         v_plan.lexemes := v_lexemes;
       end if;
       v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
-      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
-      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
-                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
-
       v_plan.searched := 0;
       v_sum := 0;
       foreach v_query in array v_plan.queries loop
@@ -1612,6 +1612,20 @@ begin
         v_plan.searched := v_plan.searched + 1;
         v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
       end loop;
+      -- A quoted phrase: rather than some of the chunks by their rarest words, the index finds all that can hold the phrase.
+      if v_plan.must_hold is not null and v_plan.searched < cardinality(v_plan.queries) then
+        foreach v_query in array v_plan.queries[v_plan.searched + 1:] loop
+          v_plan.any_query := v_plan.any_query || v_query;
+        end loop;
+        v_plan.searched := 0;
+      elsif p_index and v_plan.searched = cardinality(v_lexemes) then
+        -- In the order of the other route: sums of the same numbers in another order differ in the last bit, and so would ties.
+        v_plan.lexemes := v_lexemes;
+        v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_lexemes) with ordinality as l (lexeme, n) order by n);
+      end if;
+      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
+      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
+                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
       v_plans := v_plans || v_plan;
     end loop;
   end loop;
@@ -1651,8 +1665,8 @@ begin
        and l.language = p_language
   )
   select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
-    from unnest(p_lexemes) as w (lexeme)
-    left join sampled s on s.lexemes @@ pgrag_private.lexeme_query(w.lexeme)
+    from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
+    left join sampled s on s.lexemes @@ w.query
    group by w.lexeme;
 end
 $$;
@@ -1747,9 +1761,10 @@ end;
 --
 --   score       sum(idf * (k1 + 1) * tf / (tf + K)),  K = k1 * (1 - b + b * length / average),  idf = ln(1 + (N - df + ½) / (df + ½))
 --   part        what each lexeme adds to it, and tf its frequency, in the order of the plan
---   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question
+--   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question;
+--               of pairs of characters, which count half, to 2: cut off at 1, the best would be ties
 --   coverage    how much of the question is there at all: the idf of the lexemes that the chunk has, over that of all
---   evidence    share again
+--   evidence    share again, at most 1
 -- The last two are there to be compared with a threshold, across questions, scopes and readers. Their idf is smoothed as if the
 -- scope had a hundred chunks more and each lexeme were in one of them more: whoever sees one chunk and whoever sees a million
 -- get about the same number for the same hit.
@@ -1772,15 +1787,11 @@ begin
                            where c.tenant_id = $1 and c.revision_id = s.revision_id offset 0) l
       where ';
   else
-    if p_plan.must_hold is null then
-      v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end';
-    else
-      v_df := '($2).df[%]';
-    end if;
+    v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end'; -- an aggregate: one row, always
     -- With sequential scans off the index is the only way left, as long as the key of the revisions is kept from the planner.
-    v_keys := pgrag_private.lexeme_keys(p_tenant_id, coalesce(p_plan.must_hold, p_plan.lexemes[:p_plan.searched]));
+    v_keys := pgrag_private.lexeme_keys(p_tenant_id, case when p_plan.searched = 0 then p_plan.must_hold else p_plan.lexemes[:p_plan.searched] end);
     v_source := 'pgrag_data.chunk_lex l
-      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.must_hold is null then '&&' else '@>' end || ' $3
+      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.searched = 0 then '@>' else '&&' end || ' $3
         and l.tenant_id + 0 = $1 and l.revision_id + 0 = any (($2).revisions) and ';
   end if;
   return query execute
@@ -1811,7 +1822,7 @@ begin
                              where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
      )
-     select c.revision_id, c.chunk_no, c.chunk_id, o.score, least(o.score / o.most, 1), least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
+     select c.revision_id, c.chunk_no, c.chunk_id, o.score, o.score / o.most, least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
        from chosen c
       cross join weight
       cross join lateral (
@@ -1978,7 +1989,7 @@ declare
   v_all        double precision := length(p_other) + cardinality(v_only_one);
 begin
   if v_all < 8 or exists (
-       select from unnest(v_only_one || v_only_other) as w (word) where word ~ '[0-9]' or word = any (pgrag_private.negations())) then
+       select from unnest(v_only_one || v_only_other) as w (word) where pgrag_private.makes_a_difference(word)) then
     return 0;
   end if;
   return 1 - cardinality(v_only_one || v_only_other) / v_all;
@@ -1987,13 +1998,35 @@ $$;
 
 create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
+return strip(to_tsvector('pg_catalog.simple', regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
+             || pgrag_private.unspaced_pairs(normalize(p_text, nfc)));
 
+-- "t" is what the parser leaves of "isn't", and "n" of "n'est".
 create or replace function pgrag_private.negations() returns text[]
 language sql immutable parallel safe
-return '{no,not,never,none,nor,neither,without,cannot,except,unless,nicht,kein,keine,keinen,keinem,keiner,keines,nie,niemals,ohne,außer,
-         ne,pas,jamais,sans,aucun,aucune,sauf,sin,nunca,jamás,ningún,ninguna,tampoco,excepto,non,mai,senza,nessun,nessuna,tranne,
-         niet,geen,nooit,zonder,não,nem,sem,exceto,inte,ingen,aldrig,utan,ikke,uden,uten}'::text[];
+return '{no,not,never,none,nor,neither,without,cannot,except,unless,t,nothing,nobody,nicht,nichts,kein,keine,keinen,keinem,keiner,keines,nie,niemals,niemand,ohne,außer,
+         n,ne,ni,pas,jamais,sans,aucun,aucune,rien,sauf,sin,nunca,nada,jamás,ningún,ninguno,ninguna,tampoco,excepto,salvo,non,né,mai,senza,nessun,nessuno,nessuna,niente,tranne,
+         niet,geen,nooit,zonder,niets,behalve,não,nem,sem,nenhum,nenhuma,exceto,inte,ingen,inget,inga,aldrig,utan,ikke,ingen,aldri,uden,uten,ei,eivät,älä,ilman,nem,nincs,nélkül,
+         nie,bez,nigdy,żaden,oprócz,değil,hayır,asla,hariç,не,нет,ни,нельзя,никогда,без,кроме,ні,δεν,μη,μην,όχι,χωρίς,لا,لم,لن,ليس,ليست,غير,بدون,دون,إلا,नहीं,मत,बिना}'::text[];
+
+create or replace function pgrag_private.numbers() returns text[]
+language sql immutable parallel safe
+return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twenty,thirty,forty,fifty,sixty,seventy,eighty,ninety,hundred,thousand,million,billion,half,double,triple,
+         once,twice,first,second,third,null,eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,doppelt,erste,zweite,dritte,
+         un,deux,trois,quatre,cinq,sept,huit,neuf,dix,onze,douze,treize,quatorze,quinze,seize,vingt,trente,quarante,cinquante,soixante,cent,mille,
+         cero,dos,tres,cuatro,cinco,seis,siete,ocho,nueve,diez,once,doce,trece,catorce,quince,veinte,treinta,cuarenta,cincuenta,sesenta,setenta,ochenta,noventa,cien,ciento,mil,
+         due,tre,quattro,cinque,sei,sette,otto,nove,dieci,undici,dodici,venti,trenta,quaranta,cinquanta,sessanta,settanta,ottanta,novanta,cento,
+         dois,duas,três,quatro,sete,oito,dez,doze,quinze,vinte,trinta,quarenta,cinquenta,sessenta,oitenta,cem,twee,drie,vier,vijf,zes,zeven,negen,tien,twaalf,
+         två,tre,fyra,fem,sex,sju,åtta,nio,tio,elva,tolv,tjugo,trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,to,fire,seks,syv,otte,ni,ti,
+         один,два,две,три,четыре,пять,пяти,шесть,шести,семь,семи,восемь,девять,десять,сорок,сорока,сто,девяносто,девяноста,тысяча}'::text[];
+
+-- Numbers and negations, of the languages that are known here. Of unspaced scripts the word is a pair of characters. Whatever
+-- this takes for a difference and is none is shown twice; what it misses is hidden.
+create or replace function pgrag_private.makes_a_difference(p_word text) returns boolean
+language sql immutable parallel safe
+return p_word ~ '[0-9不没沒無无非未勿莫別别禁〇零一二三四五六七八九十百千万萬億亿两兩半않없못안말]|ない|せん|ずに|なし|ไม|ห้'
+  or p_word ~ '(?:teen|zehn|zig|ßig|hundert|tausend|tien|tig|honderd|duizend|дцат.*|десят.*|.сот|сот.*)$|^(?:ثلاث|أربع|خمس|ست|سبع|ثمان|تسع|عشر)'
+  or p_word = any (pgrag_private.negations()) or p_word = any (pgrag_private.numbers());
 
 -- sql/functions/private/describe_chunk.sql
 
@@ -2036,6 +2069,10 @@ language plpgsql immutable parallel safe as $$
 declare
   v_wording text;
 begin
+  if greatest(array_ndims(p_search.probes), array_ndims(p_search.probe_embeddings), array_ndims(p_search.chunk_order)) > 1 then
+    raise exception using errcode = 'RG308', message = 'probes, their embeddings and an order are plain lists',
+      hint = 'Pass arrays of one dimension.';
+  end if;
   foreach v_wording in array array[p_search.question] || coalesce(p_search.probes, '{}') loop
     if v_wording is null or pgrag_private.is_blank(v_wording) then
       raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text; a probe is text too.';
@@ -2071,7 +2108,7 @@ begin
       detail = format('probes: %s, embeddings: %s', coalesce(cardinality(p_search.probes), 0),
                       coalesce(cardinality(p_search.probe_embeddings)::text, 'none')),
       hint = 'Pass at most 4 further wordings, and for all of them an embedding or for none.';
-  elsif p_search.mode = 'dense' and p_search.probes is not null and p_search.probe_embeddings is null then
+  elsif p_search.mode = 'dense' and cardinality(p_search.probes) > 0 and p_search.probe_embeddings is null then
     raise exception using errcode = 'RG308', message = 'in dense mode a probe needs its embedding',
       hint = 'Pass p_probe_embeddings, or p_mode => ''lexical''.';
   elsif cardinality(p_search.chunk_order) > 100 or array_position(p_search.chunk_order, null) is not null
@@ -2168,6 +2205,7 @@ declare
   v_picked      record;
   v_hits        jsonb;
   v_bound       jsonb;
+  v_full        boolean;
   v_complete    text;
   v_reason      text;
 begin
@@ -2236,7 +2274,8 @@ begin
            coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
            case when v_embeddings is not null then
              -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
-             (select nullif(1 - (v.embedding operator(public.<=>) v_embeddings[w.n + 1]), 'NaN')
+             -- A probe without a vector of its own is a wording of the question, and has the question's.
+             (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
                 from pgrag_data.chunk_vec v
                where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
                  and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
@@ -2247,14 +2286,15 @@ begin
       left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
   ), trusted as materialized (
     -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
-    -- full agreement); ten of full agreement are added in, so that a handful cannot decide.
+    -- full agreement); ten of full agreement are added in, so that a handful cannot decide. Three points say nothing: any two
+    -- are on a line.
     select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
-      from (select s.wording, max(s.share) as best, count(s.cosine) as n, corr(s.share, s.cosine order by s.chunk_id) as r
+      from (select s.wording, max(s.share) as best, greatest(count(s.cosine) - 3, 0) as n, corr(s.share, s.cosine order by s.chunk_id) as r
               from scored s
              where s.lexical_rank is not null
              group by s.wording) a
   ), judged as (
-    select s.*,
+    select s.*, t.best,
            (s.share / greatest(t.best, 0.3) + coalesce(t.trust, 1) * greatest(coalesce(s.cosine, 0), 0)) / 2 as convex,
            coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
            case p_search.mode when 'lexical' then s.evidence
@@ -2266,7 +2306,7 @@ begin
     -- A chunk is as relevant as the wording that it fits best says; lanes of ranks add up.
     select j.revision_id, j.chunk_no, j.chunk_id, max(j.relevance) as relevance,
            case when p_search.mode = 'dense' then max(j.cosine)
-                when p_search.mode = 'lexical' then max(j.share)
+                when p_search.mode = 'lexical' then max(j.share / greatest(j.best, 1))
                 when p_search.fusion = 'rrf' then sum(j.rrf order by j.wording)
                 else max(j.convex) end as score,
            (array_agg(j.wording order by j.relevance desc, j.wording))[1] as wording,
@@ -2280,7 +2320,8 @@ begin
          array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
                     w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
                    order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id)
-    into v_trust, v_ranked
+         , exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
+    into v_trust, v_ranked, v_full
     from whole w;
 
   v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
@@ -2302,7 +2343,9 @@ begin
                                                        dense_rank, dense_score, tf, part, duplicates, n);
 
   v_bound := pgrag_private.lexical_bound(v_plans);
-  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
+  -- A full lane, of near-duplicates that collapsed: there may be more behind its last candidate.
+  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_full then 'capped'
+                     when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
                      else v_picked.complete_reason end;
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'

@@ -54,7 +54,7 @@ create type pgrag_private.lexical_plan as (
   queries     tsquery[],         -- the same, each as a query
   worth       double precision[],-- what each counts in the most that the wording could score
   any_query   tsquery,           -- of the first `searched`: what a candidate must hold one of
-  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find
+  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find; or 0: the index finds must_hold
   df          double precision[],-- estimates of the document frequency; used for those that are not searched
   left_out    integer,           -- lexemes over the bound, which are not used at all
   condition   tsquery,           -- quoted phrases, and no excluded word; null: no condition

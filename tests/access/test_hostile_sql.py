@@ -301,7 +301,7 @@ ATTACKS = [
     attack("casts in arguments", "a type of one's own", "create type text2 as (x text)", ends=DENIED),
     attack("casts in arguments", "a cast", "create cast (text as jsonb) with inout as implicit", ends=DENIED),
     attack("casts in arguments", "a row of a table's type", "select null::pgrag_data.chunk", ends=DENIED),
-    attack("casts in arguments", "a principal of one's own", "select pgrag_private.retrieve(row('k','reader',%(a_id)s,%(bob_id)s,0,'bob',9999999999)::pgrag_private.principal, 'refund', 5, 'lexical', null, null, 'convex', null, null, 100, 0)", ends=DENIED, revealing="superuser"),
+    attack("casts in arguments", "a principal of one's own", "select pgrag_private.retrieve(row('k','reader',%(a_id)s,%(bob_id)s,0,'bob',9999999999)::pgrag_private.principal, ('refund', 5, 'lexical', null, null, 'convex', null, null, 100, 0, null, null, null, null, 'auto', 'normal', null, null)::pgrag_private.search_request)", ends=DENIED, revealing="superuser"),
     attack("casts in arguments", "a query as the question", "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'question', (select string_agg(relname, ' ') from pg_class where relname ~ 'pgrag|chunk')))"),
     attack("casts in arguments", "internals by name", "select pgrag_private.internal_mac('session', 'v1')", ends=DENIED),
     attack("casts in arguments", "internals by the scope", "select pgrag_private.scope(%(b_id)s, %(bob_id)s, null, null)", ends=DENIED),

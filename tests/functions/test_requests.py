@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.functions.helpers import World, call, one, refused
+from tests.functions.helpers import World, one, refused
 from tests.support import Database
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,11 @@ def ask(connection: psycopg.Connection[Any], function: str, request: dict[str, A
         request["filter"] = json.dumps(request["filter"])
     if isinstance(request.get("embedding"), list):
         request["embedding"] = json.dumps(request["embedding"])
-    return call(connection, function, **request)
+    casts = {"embedding": "::public.vector", "filter": "::jsonb", "probes": "::text[]", "order": "::text[]", "probe_embeddings": "::public.vector[]"}
+    if request.get("probe_embeddings") is not None:
+        request["probe_embeddings"] = [embedding and json.dumps(embedding) for embedding in request["probe_embeddings"]]
+    named = ", ".join(f"p_{name} => %s{casts.get(name, '')}" for name in request)
+    return connection.execute(f"select * from pgrag.{function}({named})", list(request.values())).fetchall()
 
 
 SQL, JSON = ("search", "packet"), ("search_json", "packet_json")
@@ -121,6 +125,29 @@ BOUNDS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("date with a time", {"filter": {"date_to": "2024-01-01T00:00"}}, "RG304", {"filter": {"date_to": "2024-01-01"}}),
     ("date infinity", {"filter": {"date_to": "infinity"}}, "RG304", {"filter": {"date_to": "9999-12-31"}}),
     ("date as list", {"filter": {"date_to": ["2024-01-01"]}}, "RG304", {"filter": {"date_to": "2024-01-01"}}),
+    ("metadata as text", {"filter": {"metadata": "billing"}}, "RG304", {"filter": {"metadata": {"team": "billing"}}}),
+    ("metadata null", {"filter": {"metadata": {"team": None}}}, "RG304", {"filter": {"metadata": {}}}),
+    ("metadata nested", {"filter": {"metadata": {"team": {"a": "b"}}}}, "RG304", {"filter": {"metadata": {"team": ["a", "b"]}}}),
+    ("metadata list of numbers", {"filter": {"metadata": {"level": [1]}}}, "RG304", {"filter": {"metadata": {"level": 1}}}),
+    ("a question of 1 MB", {"question": "word " * 200_000}, "RG301", {"question": "word " * 799}),
+    ("a question of control characters", {"question": "\t\r\n\x0b\x0c"}, "RG301", {"question": "\x01\x1f refund \x7f\u200b"}),
+    ("k of a million", {"k": 1_000_000}, "RG302", {"k": 100}),
+    ("per_document 0", {"per_document": 0}, "RG302", {"per_document": 1}), ("per_document 101", {"per_document": 101}, "RG302", {"per_document": 100}),
+    ("per_source 0", {"per_source": 0}, "RG302", {"per_source": 1}), ("per_source -1", {"per_source": -1}, "RG302", {"per_source": None}), ("per_source 101", {"per_source": 101}, "RG302", {"per_source": 100}),
+    ("unknown isolation", {"isolation": "none"}, "RG303", {"isolation": "strict"}), ("isolation in capitals", {"isolation": "Strict"}, "RG303", {"isolation": "auto"}),
+    ("unknown profile", {"profile": "wide"}, "RG303", {"profile": "retry"}),
+    ("empty probe", {"probes": ["x", ""]}, "RG301", {"probes": ["x", "y"]}), ("blank probe", {"probes": [" \t\u00a0"]}, "RG301", {"probes": ["?"]}),
+    ("long probe", {"probes": ["é" * 4001]}, "RG301", {"probes": ["é" * 4000]}), ("five probes", {"probes": ["x"] * 5}, "RG308", {"probes": ["x"] * 4}),
+    ("a probe without its embedding", HYBRID | {"probes": ["x", "y"], "probe_embeddings": [[1, 0, 0]]}, "RG308", HYBRID | {"probes": ["x", "y"], "probe_embeddings": [[1, 0, 0], [0, 1, 0]]}),
+    ("an embedding without its probe", HYBRID | {"probe_embeddings": [[1, 0, 0]]}, "RG308", HYBRID | {"probes": ["x"], "probe_embeddings": [[1, 0, 0]]}),
+    ("an embedding too many", HYBRID | {"probes": ["x"], "probe_embeddings": [[1, 0, 0], [0, 1, 0]]}, "RG308", HYBRID | {"probes": ["x"], "probe_embeddings": None}),
+    ("a dense probe without embedding", HYBRID | {"mode": "dense", "probes": ["x"]}, "RG308", HYBRID | {"mode": "dense", "probes": []}),
+    ("a probe's embedding of another dimension", HYBRID | {"probes": ["x"], "probe_embeddings": [[1, 0]]}, "RG305", HYBRID | {"probes": ["x"], "probe_embeddings": [[1, 0, 1]]}),
+    ("a probe's zero embedding", HYBRID | {"probes": ["x"], "probe_embeddings": [[0, 0, 0]]}, "RG305", HYBRID | {"probes": ["x"], "probe_embeddings": [[0, 0, 0.001]]}),
+    ("a probe's embedding too long to compare", HYBRID | {"probes": ["x"], "probe_embeddings": [[1e30, 0, 0]]}, "RG305", HYBRID | {"probes": ["x"], "probe_embeddings": [[1e10, 0, 0]]}),
+    ("an order without reranker", {"order": ["a"]}, "RG308", {"order": ["a"], "reranker": "x"}), ("a reranker without order", {"reranker": "x"}, "RG308", {"order": [], "reranker": "x"}),
+    ("an order of 101", {"order": ["a"] * 101, "reranker": "x"}, "RG308", {"order": ["a"] * 100, "reranker": "x"}),
+    ("a long name of a reranker", {"order": ["a"], "reranker": "x" * 201}, "RG308", {"order": ["a"], "reranker": "x" * 200}),
 ]
 
 
@@ -140,6 +167,12 @@ def test_bounds(reader: psycopg.Connection[Any], bad: dict[str, Any], code: str,
     ("space", "null", "RG305"), ("embedding", "null", "RG305"),
     ("embedding", "'[1,NaN,0]'", "22000"), ("embedding", "'[1,2'", "22P02"), ("embedding", "'[1e39,0,0]'", "22003"),  # vector's own
     ("threshold", "null", None), ("as_of", "null", None), ("filter", "null", None), ("token", "null", None),
+    ("isolation", "null", "RG303"), ("profile", "null", "RG303"), ("per_document", "null", None), ("per_source", "null", None), ("probes", "null", None), ("order", "null", None),
+    ("probes", "array['x', null]", "RG301"), ("probes", "array[['x'], ['y']]", "RG308"), ("probes", "array[['a', 'b'], ['c', 'd']]", "RG308"), ("probes", "'{}'", None),
+    ("probe_embeddings", "array['[1,0,0]']::public.vector[], p_probes => array['x']", None), ("probe_embeddings", "array[array['[1,0,0]']]::public.vector[], p_probes => array['x']", "RG308"),
+    ("probe_embeddings", "array[null]::public.vector[], p_probes => array['x']", "RG305"), ("probe_embeddings", "array['[NaN,0,0]']::public.vector[], p_probes => array['x']", "22000"),
+    ("probe_embeddings", "array['[Infinity,0,0]']::public.vector[], p_probes => array['x']", "22000"), ("embedding", "'[Infinity,0,0]'", "22000"),
+    ("order", "array['x', null], p_reranker => 'y'", "RG308"), ("order", "array[['a', 'b'], ['c', 'd']], p_reranker => 'y'", "RG308"), ("order", "array['x'], p_reranker => null", "RG308"), ("order", "'{}', p_reranker => 'y'", None),
 ])
 def test_values_that_only_sql_can_hold(reader: psycopg.Connection[Any], argument: str, value: str, code: str | None) -> None:
     arguments = {"question": "'refunds'", "mode": "'dense'", "embedding": "'[1,0,0]'", "space": "'toy'"} | {argument: value}
@@ -163,6 +196,14 @@ def test_values_that_only_sql_can_hold(reader: psycopg.Connection[Any], argument
     ('{"question": "refunds", "embedding": [1, true, 0]}', "RG307"), ('{"question": "refunds", "embedding": [1, null, 0]}', "RG307"),
     ('{"question": "refunds", "embedding": [[1, 0, 0]]}', "RG307"), ('{"question": "refunds", "embedding": [1e39, 0, 0]}', "RG307"),
     ('{"question": "refunds", "embedding": []}', "RG305"), (f'{{"question": "refunds", "embedding": {[1] * 4001}}}', "RG305"),
+    ('{"question": "refunds", "per_document": 1.5}', "RG302"), ('{"question": "refunds", "per_document": "2"}', "RG302"), ('{"question": "refunds", "per_source": true}', "RG302"), ('{"question": "refunds", "mode": "lexical", "per_source": null}', None),
+    ('{"question": "refunds", "isolation": true}', "RG307"), ('{"question": "refunds", "profile": ["retry"]}', "RG307"), ('{"question": "refunds", "reranker": 1}', "RG307"),
+    ('{"question": "refunds", "mode": "lexical", "isolation": null, "profile": null, "probes": null, "probe_embeddings": null, "order": null, "reranker": null}', None),
+    ('{"question": "refunds", "probes": "x"}', "RG307"), ('{"question": "refunds", "probes": [1]}', "RG307"), ('{"question": "refunds", "probes": [null]}', "RG307"), ('{"question": "refunds", "probes": [["x"]]}', "RG307"),
+    ('{"question": "refunds", "order": "x", "reranker": "y"}', "RG307"), ('{"question": "refunds", "order": [null], "reranker": "y"}', "RG307"), ('{"question": "refunds", "order": {}, "reranker": "y"}', "RG307"),
+    ('{"question": "refunds", "probes": ["x"], "probe_embeddings": [1, 0, 0]}', "RG307"), ('{"question": "refunds", "probes": ["x"], "probe_embeddings": ["[1,0,0]"]}', "RG307"), ('{"question": "refunds", "probes": ["x"], "probe_embeddings": [[1, "0", 0]]}', "RG307"),
+    ('{"question": "refunds", "probes": ["x"], "probe_embeddings": [[1, null, 0]]}', "RG307"), ('{"question": "refunds", "probes": ["x"], "probe_embeddings": [[1e39, 0, 0]]}', "RG307"), ('{"question": "refunds", "probes": ["x"], "probe_embeddings": [[]]}', "RG307"),
+    (f'{{"question": "refunds", "probes": ["x"], "probe_embeddings": [{[1] * 4001}]}}', "RG307"), ('{"question": "refunds", "probes": ["x"], "probe_embeddings": {}}', "RG307"),
     # unknown fields: a misspelling, somebody's identity, pages
     ('{"question": "refunds", "Question": "x"}', "RG307"), ('{"question": "refunds", "p_k": 3}', "RG307"),
     ('{"question": "refunds", "tenant": "elsewhere"}', "RG307"), ('{"question": "refunds", "reader": "bob"}', "RG307"), ('{"question": "refunds", "token": "x"}', "RG307"),
@@ -211,7 +252,7 @@ def test_packet_bounds_in_sql(reader: psycopg.Connection[Any], arguments: dict[s
 
 @pytest.mark.contract("F6", "G3")
 @pytest.mark.parametrize("question, reason", [
-    ("the and of with", "stop_words_only"), ("WHAT is THIS?", "stop_words_only"), ("?!…", "stop_words_only"),
+    ("the and of with", "stop_words_only"), ("WHAT is THIS?", "stop_words_only"), ('"the of"', "stop_words_only"), ("-refunds", "stop_words_only"), ("\x01\x02", "stop_words_only"), ("?!…", "stop_words_only"),
     ("the and of tents", "nothing_matches"), ("the and of refunds", None),
 ])
 def test_stop_words_alone_say_so(shop: World, question: str, reason: str | None) -> None:
@@ -223,7 +264,7 @@ def test_stop_words_alone_say_so(shop: World, question: str, reason: str | None)
 
 @pytest.mark.contract("F6")
 def test_operators_in_a_question_are_words(shop: World) -> None:
-    for question in ("refunds & !thirty", "refunds:*", "'refunds' <-> 'x'", "re\\funds | refunds", "(refunds", "$1 %s ''; refunds"):
+    for question in ("refunds & !thirty", "refunds:*", 'refunds "', '"refunds', 'refunds "" -', "refunds -'x'", "refunds -:*", "'refunds' <-> 'x'", "re\\funds | refunds", "(refunds", "$1 %s ''; refunds"):
         assert shop.search(question, threshold=0)["hits"], question
     assert not shop.search("refu:*")["hits"]  # control: and a prefix is no word
 

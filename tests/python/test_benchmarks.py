@@ -94,6 +94,7 @@ def check(rows: list[dict], meta: Path, arms: set[str], metrics: set[str]) -> di
     return {(row["arm"], row["collection"], row["metric"]): row for row in rows}
 
 
+@pytest.mark.contract("K1", "K2", "K3")
 def test_lexical(collections: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.json"
     arms = {"pgrag", "ts_rank", "ts_rank_1", "ts_rank_cd", "plainto", "bm25s"}
@@ -106,6 +107,7 @@ def test_lexical(collections: Path, tmp_path: Path) -> None:
         assert difference["minus_default_low"] <= difference["minus_default"] <= difference["minus_default_high"]
 
 
+@pytest.mark.contract("K2")
 def test_hybrid(collections: Path, tmp_path: Path) -> None:
     pytest.importorskip("wordllama")
     out = tmp_path / "rows.json"
@@ -187,6 +189,7 @@ def test_a_sample_is_the_same_again_and_keeps_gold(tmp_path: Path) -> None:
 GOLD = {"a": 3, "b": 2, "c": 1, "d": 0, "e": -1}
 
 
+@pytest.mark.contract("K1", "K3")
 def test_measures_by_hand() -> None:
     # Gains 2, 0, 3 at ranks 1 to 3, over 3, 2, 1.
     by_hand = (2 / 1 + 3 / 2) / (3 / 1 + 2 / math.log2(3) + 1 / 2)

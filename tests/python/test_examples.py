@@ -39,7 +39,7 @@ def world(module_database: Database) -> Database:
     with module_database.writer("a", "handbook") as writer:
         module_database.put_document(writer, "refund.md", "The refund window is thirty days.", revision="1")
         module_database.put_document(
-            writer, "goodwill.md", "The goodwill window is sixty days.", readers=["staff"]
+            writer, "goodwill.md", "The goodwill refund window is sixty days.", readers=["staff"]
         )
         for topic in ("parking", "lunch", "badges", "printers", "heating"):
             module_database.put_document(writer, f"{topic}.md", f"Ask the desk about {topic}.")
@@ -119,7 +119,7 @@ def test_sqlalchemy_session(world: Database) -> None:
     assert said.splitlines() == [
         "evidence, 2 excerpts, within 5s",
         "  [e1] handbook:refund.md  The refund window is thirty days.",
-        "  [e2] handbook:goodwill.md  The goodwill window is sixty days.",
+        "  [e2] handbook:goodwill.md  The goodwill refund window is sixty days.",
     ]
     assert "1 excerpts" in run(
         "sqlalchemy_session", world.dsn("app_reader"), world.token("a", "bob"), QUESTION

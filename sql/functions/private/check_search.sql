@@ -4,6 +4,10 @@ language plpgsql immutable parallel safe as $$
 declare
   v_wording text;
 begin
+  if greatest(array_ndims(p_search.probes), array_ndims(p_search.probe_embeddings), array_ndims(p_search.chunk_order)) > 1 then
+    raise exception using errcode = 'RG308', message = 'probes, their embeddings and an order are plain lists',
+      hint = 'Pass arrays of one dimension.';
+  end if;
   foreach v_wording in array array[p_search.question] || coalesce(p_search.probes, '{}') loop
     if v_wording is null or pgrag_private.is_blank(v_wording) then
       raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text; a probe is text too.';
@@ -39,7 +43,7 @@ begin
       detail = format('probes: %s, embeddings: %s', coalesce(cardinality(p_search.probes), 0),
                       coalesce(cardinality(p_search.probe_embeddings)::text, 'none')),
       hint = 'Pass at most 4 further wordings, and for all of them an embedding or for none.';
-  elsif p_search.mode = 'dense' and p_search.probes is not null and p_search.probe_embeddings is null then
+  elsif p_search.mode = 'dense' and cardinality(p_search.probes) > 0 and p_search.probe_embeddings is null then
     raise exception using errcode = 'RG308', message = 'in dense mode a probe needs its embedding',
       hint = 'Pass p_probe_embeddings, or p_mode => ''lexical''.';
   elsif cardinality(p_search.chunk_order) > 100 or array_position(p_search.chunk_order, null) is not null

@@ -10,9 +10,13 @@ return array(
   union all
   select hashtextextended(('tag=' || tag) collate "C", p_tenant_id) from unnest(p_tags) as t (tag)
   union all
-  select hashtextextended((name || case jsonb_typeof(value) when 'array' then '[]=' else '=' end || coalesce(element, value)::text) collate "C", p_tenant_id)
+  -- As in containment, 1 and 1.0 are one number, and an empty list is in every list.
+  select hashtextextended((name || case jsonb_typeof(value) when 'array' then '[]=' || coalesce(element::text, '')
+                                                            when 'number' then '=' || trim_scale((value #>> '{}')::numeric)
+                                                            else '=' || value::text end) collate "C", p_tenant_id)
     from jsonb_each(p_metadata) as m (name, value)
-    left join lateral jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end) as e (element) on true);
+   cross join lateral (select null::jsonb as element union all
+                       select jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end)) as e);
 
 create or replace function pgrag_private.facet_keys_any(p_tenant_id bigint, p_name text, p_values text[]) returns bigint[]
 language sql immutable parallel safe

@@ -10,9 +10,10 @@
 --
 --   score       sum(idf * (k1 + 1) * tf / (tf + K)),  K = k1 * (1 - b + b * length / average),  idf = ln(1 + (N - df + ½) / (df + ½))
 --   part        what each lexeme adds to it, and tf its frequency, in the order of the plan
---   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question
+--   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question;
+--               of pairs of characters, which count half, to 2: cut off at 1, the best would be ties
 --   coverage    how much of the question is there at all: the idf of the lexemes that the chunk has, over that of all
---   evidence    share again
+--   evidence    share again, at most 1
 -- The last two are there to be compared with a threshold, across questions, scopes and readers. Their idf is smoothed as if the
 -- scope had a hundred chunks more and each lexeme were in one of them more: whoever sees one chunk and whoever sees a million
 -- get about the same number for the same hit.
@@ -35,15 +36,11 @@ begin
                            where c.tenant_id = $1 and c.revision_id = s.revision_id offset 0) l
       where ';
   else
-    if p_plan.must_hold is null then
-      v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end';
-    else
-      v_df := '($2).df[%]';
-    end if;
+    v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end'; -- an aggregate: one row, always
     -- With sequential scans off the index is the only way left, as long as the key of the revisions is kept from the planner.
-    v_keys := pgrag_private.lexeme_keys(p_tenant_id, coalesce(p_plan.must_hold, p_plan.lexemes[:p_plan.searched]));
+    v_keys := pgrag_private.lexeme_keys(p_tenant_id, case when p_plan.searched = 0 then p_plan.must_hold else p_plan.lexemes[:p_plan.searched] end);
     v_source := 'pgrag_data.chunk_lex l
-      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.must_hold is null then '&&' else '@>' end || ' $3
+      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.searched = 0 then '@>' else '&&' end || ' $3
         and l.tenant_id + 0 = $1 and l.revision_id + 0 = any (($2).revisions) and ';
   end if;
   return query execute
@@ -74,7 +71,7 @@ begin
                              where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
         where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
      )
-     select c.revision_id, c.chunk_no, c.chunk_id, o.score, least(o.score / o.most, 1), least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
+     select c.revision_id, c.chunk_no, c.chunk_id, o.score, o.score / o.most, least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
        from chosen c
       cross join weight
       cross join lateral (

@@ -45,10 +45,6 @@ begin
         v_plan.lexemes := v_lexemes;
       end if;
       v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
-      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
-      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
-                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
-
       v_plan.searched := 0;
       v_sum := 0;
       foreach v_query in array v_plan.queries loop
@@ -57,6 +53,20 @@ begin
         v_plan.searched := v_plan.searched + 1;
         v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
       end loop;
+      -- A quoted phrase: rather than some of the chunks by their rarest words, the index finds all that can hold the phrase.
+      if v_plan.must_hold is not null and v_plan.searched < cardinality(v_plan.queries) then
+        foreach v_query in array v_plan.queries[v_plan.searched + 1:] loop
+          v_plan.any_query := v_plan.any_query || v_query;
+        end loop;
+        v_plan.searched := 0;
+      elsif p_index and v_plan.searched = cardinality(v_lexemes) then
+        -- In the order of the other route: sums of the same numbers in another order differ in the last bit, and so would ties.
+        v_plan.lexemes := v_lexemes;
+        v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_lexemes) with ordinality as l (lexeme, n) order by n);
+      end if;
+      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
+      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
+                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
       v_plans := v_plans || v_plan;
     end loop;
   end loop;
@@ -96,8 +106,8 @@ begin
        and l.language = p_language
   )
   select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
-    from unnest(p_lexemes) as w (lexeme)
-    left join sampled s on s.lexemes @@ pgrag_private.lexeme_query(w.lexeme)
+    from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
+    left join sampled s on s.lexemes @@ w.query
    group by w.lexeme;
 end
 $$;

@@ -69,7 +69,7 @@ declare
   v_all        double precision := length(p_other) + cardinality(v_only_one);
 begin
   if v_all < 8 or exists (
-       select from unnest(v_only_one || v_only_other) as w (word) where word ~ '[0-9]' or word = any (pgrag_private.negations())) then
+       select from unnest(v_only_one || v_only_other) as w (word) where pgrag_private.makes_a_difference(word)) then
     return 0;
   end if;
   return 1 - cardinality(v_only_one || v_only_other) / v_all;
@@ -78,10 +78,32 @@ $$;
 
 create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', p_text) || pgrag_private.unspaced_pairs(p_text));
+return strip(to_tsvector('pg_catalog.simple', regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
+             || pgrag_private.unspaced_pairs(normalize(p_text, nfc)));
 
+-- "t" is what the parser leaves of "isn't", and "n" of "n'est".
 create or replace function pgrag_private.negations() returns text[]
 language sql immutable parallel safe
-return '{no,not,never,none,nor,neither,without,cannot,except,unless,nicht,kein,keine,keinen,keinem,keiner,keines,nie,niemals,ohne,außer,
-         ne,pas,jamais,sans,aucun,aucune,sauf,sin,nunca,jamás,ningún,ninguna,tampoco,excepto,non,mai,senza,nessun,nessuna,tranne,
-         niet,geen,nooit,zonder,não,nem,sem,exceto,inte,ingen,aldrig,utan,ikke,uden,uten}'::text[];
+return '{no,not,never,none,nor,neither,without,cannot,except,unless,t,nothing,nobody,nicht,nichts,kein,keine,keinen,keinem,keiner,keines,nie,niemals,niemand,ohne,außer,
+         n,ne,ni,pas,jamais,sans,aucun,aucune,rien,sauf,sin,nunca,nada,jamás,ningún,ninguno,ninguna,tampoco,excepto,salvo,non,né,mai,senza,nessun,nessuno,nessuna,niente,tranne,
+         niet,geen,nooit,zonder,niets,behalve,não,nem,sem,nenhum,nenhuma,exceto,inte,ingen,inget,inga,aldrig,utan,ikke,ingen,aldri,uden,uten,ei,eivät,älä,ilman,nem,nincs,nélkül,
+         nie,bez,nigdy,żaden,oprócz,değil,hayır,asla,hariç,не,нет,ни,нельзя,никогда,без,кроме,ні,δεν,μη,μην,όχι,χωρίς,لا,لم,لن,ليس,ليست,غير,بدون,دون,إلا,नहीं,मत,बिना}'::text[];
+
+create or replace function pgrag_private.numbers() returns text[]
+language sql immutable parallel safe
+return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twenty,thirty,forty,fifty,sixty,seventy,eighty,ninety,hundred,thousand,million,billion,half,double,triple,
+         once,twice,first,second,third,null,eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,doppelt,erste,zweite,dritte,
+         un,deux,trois,quatre,cinq,sept,huit,neuf,dix,onze,douze,treize,quatorze,quinze,seize,vingt,trente,quarante,cinquante,soixante,cent,mille,
+         cero,dos,tres,cuatro,cinco,seis,siete,ocho,nueve,diez,once,doce,trece,catorce,quince,veinte,treinta,cuarenta,cincuenta,sesenta,setenta,ochenta,noventa,cien,ciento,mil,
+         due,tre,quattro,cinque,sei,sette,otto,nove,dieci,undici,dodici,venti,trenta,quaranta,cinquanta,sessanta,settanta,ottanta,novanta,cento,
+         dois,duas,três,quatro,sete,oito,dez,doze,quinze,vinte,trinta,quarenta,cinquenta,sessenta,oitenta,cem,twee,drie,vier,vijf,zes,zeven,negen,tien,twaalf,
+         två,tre,fyra,fem,sex,sju,åtta,nio,tio,elva,tolv,tjugo,trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,to,fire,seks,syv,otte,ni,ti,
+         один,два,две,три,четыре,пять,пяти,шесть,шести,семь,семи,восемь,девять,десять,сорок,сорока,сто,девяносто,девяноста,тысяча}'::text[];
+
+-- Numbers and negations, of the languages that are known here. Of unspaced scripts the word is a pair of characters. Whatever
+-- this takes for a difference and is none is shown twice; what it misses is hidden.
+create or replace function pgrag_private.makes_a_difference(p_word text) returns boolean
+language sql immutable parallel safe
+return p_word ~ '[0-9不没沒無无非未勿莫別别禁〇零一二三四五六七八九十百千万萬億亿两兩半않없못안말]|ない|せん|ずに|なし|ไม|ห้'
+  or p_word ~ '(?:teen|zehn|zig|ßig|hundert|tausend|tien|tig|honderd|duizend|дцат.*|десят.*|.сот|сот.*)$|^(?:ثلاث|أربع|خمس|ست|سبع|ثمان|تسع|عشر)'
+  or p_word = any (pgrag_private.negations()) or p_word = any (pgrag_private.numbers());

@@ -45,6 +45,7 @@ declare
   v_picked      record;
   v_hits        jsonb;
   v_bound       jsonb;
+  v_full        boolean;
   v_complete    text;
   v_reason      text;
 begin
@@ -113,7 +114,8 @@ begin
            coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
            case when v_embeddings is not null then
              -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
-             (select nullif(1 - (v.embedding operator(public.<=>) v_embeddings[w.n + 1]), 'NaN')
+             -- A probe without a vector of its own is a wording of the question, and has the question's.
+             (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
                 from pgrag_data.chunk_vec v
                where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
                  and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
@@ -124,14 +126,15 @@ begin
       left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
   ), trusted as materialized (
     -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
-    -- full agreement); ten of full agreement are added in, so that a handful cannot decide.
+    -- full agreement); ten of full agreement are added in, so that a handful cannot decide. Three points say nothing: any two
+    -- are on a line.
     select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
-      from (select s.wording, max(s.share) as best, count(s.cosine) as n, corr(s.share, s.cosine order by s.chunk_id) as r
+      from (select s.wording, max(s.share) as best, greatest(count(s.cosine) - 3, 0) as n, corr(s.share, s.cosine order by s.chunk_id) as r
               from scored s
              where s.lexical_rank is not null
              group by s.wording) a
   ), judged as (
-    select s.*,
+    select s.*, t.best,
            (s.share / greatest(t.best, 0.3) + coalesce(t.trust, 1) * greatest(coalesce(s.cosine, 0), 0)) / 2 as convex,
            coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
            case p_search.mode when 'lexical' then s.evidence
@@ -143,7 +146,7 @@ begin
     -- A chunk is as relevant as the wording that it fits best says; lanes of ranks add up.
     select j.revision_id, j.chunk_no, j.chunk_id, max(j.relevance) as relevance,
            case when p_search.mode = 'dense' then max(j.cosine)
-                when p_search.mode = 'lexical' then max(j.share)
+                when p_search.mode = 'lexical' then max(j.share / greatest(j.best, 1))
                 when p_search.fusion = 'rrf' then sum(j.rrf order by j.wording)
                 else max(j.convex) end as score,
            (array_agg(j.wording order by j.relevance desc, j.wording))[1] as wording,
@@ -157,7 +160,8 @@ begin
          array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
                     w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
                    order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id)
-    into v_trust, v_ranked
+         , exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
+    into v_trust, v_ranked, v_full
     from whole w;
 
   v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
@@ -179,7 +183,9 @@ begin
                                                        dense_rank, dense_score, tf, part, duplicates, n);
 
   v_bound := pgrag_private.lexical_bound(v_plans);
-  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
+  -- A full lane, of near-duplicates that collapsed: there may be more behind its last candidate.
+  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_full then 'capped'
+                     when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
                      else v_picked.complete_reason end;
   v_reason := case
     when v_chunks = 0 then 'nothing_visible'

@@ -1,0 +1,34 @@
+"""A private function of a test's database, changed for a while: a bound made small, or a guard taken out so that the test must fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from tests.support import Database
+
+
+@contextmanager
+def patched(database: Database, function: str, *changes: tuple[str, str]) -> Iterator[None]:
+    """Each change replaces a text, which must be there, in the definition of ``pgrag_private.<function>``."""
+    with database.superuser() as superuser:
+        (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (f"pgrag_private.{function}",)).fetchone()
+        changed = body
+        for old, new in changes:
+            assert old in changed, (function, old)
+            changed = changed.replace(old, new)
+        superuser.execute(changed)
+        try:
+            yield
+        finally:
+            superuser.execute(body)
+
+
+def scope_limit(database: Database, chunks: int = 0) -> AbstractContextManager[None]:
+    """Scopes of more chunks than this take the index route, as long as isolation is 'auto'."""
+    return patched(database, "scope_first_limit", ("20000", str(chunks)))
+
+
+def few_searched(database: Database, enough: int = 1, most: int = 5) -> AbstractContextManager[None]:
+    """The index route looks for rare words until they find ``enough`` chunks, and for none that would make it more than ``most``."""
+    return patched(database, "lexical_plans", ("> 10000 and", f"> {most} and"), ("v_plan, 100)", f"v_plan, {enough})"))
