@@ -1642,8 +1642,9 @@ create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsq
 language sql immutable parallel safe
 return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
--- How many chunks of a language hold each lexeme, from about 1,000 chunks (fewer for a long question): every nth of those of
--- the revisions. A lexeme that the sample has not is taken to be in half as many as one that it has once.
+-- How many chunks of a language hold each lexeme, from about 1,000 chunks (fewer for a long question): one of every n
+-- of the revisions, at another place in each n, since every nth would always be the same part of documents that are alike.
+-- A lexeme that the sample has not is taken to be in half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
@@ -1651,18 +1652,21 @@ language plpgsql stable parallel restricted set plan_cache_mode = force_custom_p
 #variable_conflict use_column
 declare
   v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
-  v_step bigint := (select greatest(ceil(sum(n)::double precision / v_size), 1) from unnest(p_chunk_counts) as c (n));
+  v_ends bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(p_chunk_counts) as c (n)); -- all chunks in one row
+  v_all  bigint := v_ends[cardinality(v_ends)];
+  v_step bigint := greatest(ceil(v_all::double precision / v_size), 1);
 begin
   return query
   with sampled as materialized (
     select l.lexemes
-      from (select r.revision_id, r.chunk_count, sum(r.chunk_count) over (rows unbounded preceding) - r.chunk_count as before
-              from unnest(p_revisions, p_chunk_counts) as r (revision_id, chunk_count)) r
-     cross join lateral generate_series((v_step - r.before % v_step)::integer, r.chunk_count, v_step::integer) as n (chunk_no)
+      from (select p.place, width_bucket(p.place, v_ends) as n
+              from (select b.block * v_step + (hashint8(b.block) & 2147483647) % v_step as place
+                      from generate_series(0, (v_all - 1) / v_step) as b (block)) p
+             where p.place < v_all) s
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
-                          where c.tenant_id = p_tenant_id and c.revision_id = r.revision_id and c.chunk_no = n.chunk_no offset 0) l
-     where r.before / v_step < (r.before + r.chunk_count) / v_step -- it has one of them
-       and l.language = p_language
+                          where c.tenant_id = p_tenant_id and c.revision_id = p_revisions[s.n + 1]
+                            and c.chunk_no = s.place - coalesce(v_ends[s.n], 0) + 1 offset 0) l
+     where l.language = p_language
   )
   select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
     from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.access.model import WORDS
+from tests.functions.patched import few_searched, scope_limit
 from tests.support import Database
 
 DOCUMENTS, CHUNKS, OPEN = 100, 50, 3  # of tenant a; alice may read OPEN of its documents, bob all of them
@@ -16,6 +17,23 @@ ALL = DOCUMENTS * CHUNKS
 SEARCHES = {
     "lexical": """select pgrag.search_json('{"question": "refund window", "mode": "lexical"}')""",
     "dense": """select pgrag.search_json('{"question": "refund", "mode": "dense", "space": "toy", "embedding": [1, 1, 1]}')""",
+}
+INDEXES = {
+    "chunk_lex": ("chunk_lex_pkey", "chunk_lex_keys"), "chunk_vec": ("chunk_vec_pkey",), "chunk": ("chunk_pkey", "chunk_chunk_id_key"),
+    "revision": ("revision_pkey", "revision_revision_key", "revision_document_key", "revision_facets", "revision_dated"),
+}  # fmt: skip
+# What else a question may ask for, each of which reads rows in a way of its own.
+TOY = '"space": "toy", "embedding": [1, 1, 1]'
+MORE = {
+    "hybrid": f"""select pgrag.search_json('{{"question": "refund window", {TOY}}}')""",
+    "a phrase": """select pgrag.search_json('{"question": "\\"refund and\\" window", "mode": "lexical"}')""",
+    "a phrase that nothing visible holds": """select pgrag.search_json('{"question": "\\"word is zanzibar\\" window", "mode": "lexical"}')""",
+    "a dense phrase": f"""select pgrag.search_json('{{"question": "\\"refund and\\" window", "mode": "dense", {TOY}}}')""",
+    "a dense exclusion": f"""select pgrag.search_json('{{"question": "window -refund", "mode": "dense", {TOY}}}')""",
+    "probes": f"""select pgrag.search_json('{{"question": "refund", "probes": ["tent", "boat lease"], "probe_embeddings": [[1, 0, 1], [0, 1, 1]], {TOY}}}')""",
+    "caps": f"""select pgrag.search_json('{{"question": "refund window", "per_document": 1, "per_source": 2, {TOY}}}')""",
+    "a filter": """select pgrag.search_json('{"question": "refund window", "mode": "lexical", "filter": {"language": "en", "tags": ["shop"], "metadata": {"team": "a"}}}')""",
+    "more words than are used": f"""select pgrag.search_json('{{"question": "refund window {" ".join(f"word{n}" for n in range(70))}", "mode": "lexical"}}')""",
 }
 # Scans and tuples of this transaction: of a table, and of an index by its name.
 COUNTERS = """
@@ -40,7 +58,7 @@ def world(module_database: Database) -> Database:
                 texts[0] = "The rare word is zanzibar. "
             vectors = [[1 + n % 5, 1 + n % 7, document % 3] for n in range(CHUNKS)]
             readers = ["everyone"] if document < OPEN else ["team"]
-            database.put_document(writer, f"{document}.md", texts, readers=readers, vectors=vectors)
+            database.put_document(writer, f"{document}.md", texts, readers=readers, vectors=vectors, tags=["shop"], metadata='{"team": "a"}')
     with database.writer("b", "handbook") as writer:
         database.put_document(writer, "b.md", ["A refund window. "] * CHUNKS, vectors=[[1, 1, 1]] * CHUNKS)
     with database.superuser() as superuser:
@@ -193,3 +211,87 @@ def test_a_small_scope_reads_the_same_however_much_is_hidden(world: Database) ->
     }
     with world.reader("a", "bob") as reader:  # control: whoever may see them reads them
         assert counted(reader, SEARCHES["lexical"])["chunk_lex_pkey"] != before["lexical"]["chunk_lex_pkey"]
+
+
+def read(found: dict[str, tuple[int, int, int]], table: str) -> int:
+    """Rows of the table that were read, in sequence or found by an index."""
+    return found[table][1] + sum(found[index][1] for index in INDEXES[table])
+
+
+@pytest.mark.contract("A4", "A7", "A9")
+@pytest.mark.parametrize("search", MORE)
+def test_no_row_outside_the_scope_is_touched(world: Database, search: str) -> None:
+    """Whatever is asked for: neither by the indexes for large scopes, nor by more than a few reads of each visible row."""
+    visible = OPEN * CHUNKS
+    with world.reader("a", "alice") as reader:
+        found = counted(reader, MORE[search])
+        assert found["chunk_lex_keys"][0] == found["revision_facets"][0] == found["revision_dated"][0] == 0
+        assert read(found, "revision") <= 5 * OPEN + 1000  # those of the visible documents, and some for each hit
+        lanes = {table: read(found, table) for table in ("chunk_lex", "chunk_vec", "chunk")}
+        assert max(lanes.values()) <= 6 * visible and lanes["chunk_lex"] + lanes["chunk_vec"] >= visible, lanes
+        assert found["chunk_lex"][1] == found["chunk_vec"][1] == found["chunk"][1] == 0  # no sequential scan
+    with world.reader("a", "bob") as reader:  # control: who may see more reads more
+        found = counted(reader, MORE[search])
+        assert max(read(found, table) for table in ("chunk_lex", "chunk_vec")) >= ALL
+
+
+@pytest.mark.contract("F1", "A7", "A9")
+@pytest.mark.parametrize("search", ["lexical", "hybrid", "a phrase"])
+def test_a_large_scope_is_searched_through_the_index(world: Database, search: str) -> None:
+    statement = (SEARCHES | MORE)[search]
+    strict = statement.replace("}')", ', "isolation": "strict"}\')')
+    with scope_limit(world, 1000), world.reader("a", "bob") as reader:
+        found = counted(reader, statement)
+        assert found["chunk_lex_keys"][0] >= 1 and found["chunk_lex"][1] == 0
+        assert found["chunk_lex_pkey"][1] < ALL / 2  # the sample, and what is read again of the best
+        found = counted(reader, strict)
+        assert found["chunk_lex_keys"][0] == 0 and read(found, "chunk_lex") >= ALL  # each chunk of the scope
+    with world.reader("a", "bob") as reader:
+        found = counted(reader, statement)
+        assert found["chunk_lex_keys"][0] == 0 and read(found, "chunk_lex") >= ALL  # as below the bound
+    with scope_limit(world, 1000), world.reader("a", "alice") as reader:
+        assert counted(reader, statement)["chunk_lex_keys"][0] == 0  # and for whoever sees less
+
+
+@pytest.mark.contract("F1")
+def test_a_rare_word_costs_what_it_finds(world: Database) -> None:
+    """Beside a common one, which is not searched for; control: together they read what either finds."""
+    search = """select pgrag.search_json('{"question": "zanzibar rule", "mode": "lexical"}')"""
+    with scope_limit(world, 1000), world.reader("a", "bob") as reader:
+        with few_searched(world, 1, 100):
+            rare = read(counted(reader, search), "chunk_lex")
+        both = read(counted(reader, search), "chunk_lex")
+    assert rare < 2000 and both >= ALL
+
+
+@pytest.mark.contract("F5", "A9")
+def test_filters_of_a_large_scope_use_their_index(world: Database) -> None:
+    filters = {"tags": '{"tags": ["nowhere"]}', "metadata": '{"metadata": {"team": "b"}}', "product": '{"product": "tent"}', "version": '{"version": ["1", "2"]}'}
+    searches = {name: f"""select pgrag.search_json('{{"question": "refund window", "mode": "lexical", "filter": {filter_}}}')""" for name, filter_ in filters.items()}
+    with scope_limit(world, 10), world.reader("a", "bob") as reader:
+        for name, search in searches.items():
+            found = counted(reader, search)
+            assert found["revision_facets"][0] >= 1, name
+            assert read(found, "revision") <= 10, name  # none has it, and none was looked at
+            assert counted(reader, search.replace("}}')", '}, "isolation": "strict"}\')'))["revision_facets"][0] == 0
+    with world.reader("a", "bob") as reader:  # control: below the bound each document is looked at
+        for search in searches.values():
+            found = counted(reader, search)
+            assert found["revision_facets"][0] == 0 and read(found, "revision") >= DOCUMENTS
+
+
+@pytest.mark.contract("F1")
+def test_estimates_are_near(world: Database) -> None:
+    """From about a thousand of five thousand chunks, though all documents are alike and each word comes every twelfth."""
+    with world.superuser() as superuser:
+        rows = superuser.execute("""
+            with scope as (select r.tenant_id, array_agg(r.revision_id order by r.revision_id) as revisions, array_agg(r.chunk_count order by r.revision_id) as counts
+                             from pgrag_data.revision r join pgrag_data.tenant t using (tenant_id) where t.tenant = 'a' group by 1)
+            select e.lexeme, e.df, e.seen, (select count(*) from pgrag_data.chunk_lex l where l.tenant_id = s.tenant_id and l.lexemes @@ pgrag_private.lexeme_query(e.lexeme))
+              from scope s cross join pgrag_private.estimate_df(s.tenant_id, s.revisions, s.counts, 'en', array['rule', 'tent', 'boat', 'invoic', 'zanzibar', 'nowher', '7']) e""").fetchall()
+    for lexeme, estimate, seen, exact in rows:
+        if exact > 500:
+            assert estimate == pytest.approx(exact, rel=0.25) and seen, lexeme
+        if not exact:
+            assert not seen and 0 < estimate < 10
+    assert sum(exact > 500 for *_, exact in rows) >= 4
