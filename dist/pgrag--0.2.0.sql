@@ -617,11 +617,11 @@ create type pgrag_private.scope_part as (
   lexemes      bigint            -- repetitions counted
 );
 
--- How the lexical lane looks for one wording in the chunks of one language.
+-- How the lexical lane looks for one wording in the chunks of languages that are stemmed alike.
 create type pgrag_private.lexical_plan as (
   wording     integer,           -- 0: the question, 1 …: its probes
-  language    text,
-  revisions   bigint[],          -- of the scope, those that have chunks in this language
+  languages   text[],
+  revisions   bigint[],          -- of the scope, those that have chunks in these languages
   chunks      double precision,  -- N of BM25, and the average length: of the whole scope
   length      double precision,
   lexemes     text[],            -- rarest first where a sample was taken, else in order
@@ -1096,14 +1096,24 @@ language sql immutable parallel safe
 return '[\u0e01-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf'
        '\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003134f]+';
 
+-- A run as its pairs of neighbours, or the one character that it is. Not with substr, which counts from the start of the text each
+-- time: a long run would take seconds.
+create or replace function pgrag_private.pairs_of(p_run text) returns table (pair text, place bigint)
+language sql immutable parallel safe
+begin atomic
+  select c.one || coalesce(c.next, ''), c.place
+    from (select one, lead(one) over (order by place) as next, place from string_to_table(p_run, null) with ordinality as t (one, place)) c
+   where c.next is not null or c.place = 1;
+end;
+
 -- "abc" is ab and bc at neighbouring places, so that a quoted "abc" asks for ab followed by bc; a single one stands alone.
 create or replace function pgrag_private.unspaced_pairs(p_text text) returns tsvector
 language sql immutable parallel safe
 return coalesce((
-  select string_agg(format('''%s'':%s', substr(run, i, 2), least(before + i, 16383)), ' ')::tsvector
+  select string_agg(format('''%s'':%s', pair, least(before + place, 16383)), ' ')::tsvector
     from (select found[1] as run, sum(length(found[1]) + 1) over (order by n) - length(found[1]) as before
             from regexp_matches(p_text, pgrag_private.unspaced_run(), 'g') with ordinality as matches (found, n)) runs
-   cross join lateral generate_series(1, greatest(length(run) - 1, 1)) as pair (i)
+   cross join lateral pgrag_private.pairs_of(run)
 ), ''::tsvector);
 
 -- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and keeps "refund/return" whole as a file's
@@ -1139,11 +1149,13 @@ create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) return
 language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
 
--- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own.
+-- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own. SHA-256
+-- comes first because PostgreSQL's own hash can be run backwards: a word made to have the key of another tenant's word would
+-- count, in what PostgreSQL tells of its scans, the chunks of that tenant that have it.
 -- The cost says that no plan may compute them row by row.
 create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
 language sql immutable parallel safe cost 10000
-return array(select hashtextextended(lexeme collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
+return array(select hashbyteaextended(sha256(convert_to(lexeme, 'UTF8')), p_tenant_id) from unnest(p_lexemes) as l (lexeme));
 grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
 
 -- sql/functions/private/question.sql
@@ -1183,8 +1195,7 @@ begin
     v_query := phraseto_tsquery(v_config, v_spaced);
   end if;
   for v_pairs in
-    select (select string_agg(quote_literal(substr(match[1], i, 2)), ' <-> ' order by i)
-              from generate_series(1, greatest(length(match[1]) - 1, 1)) as pair (i))::tsquery
+    select (select string_agg(quote_literal(pair), ' <-> ' order by place) from pgrag_private.pairs_of(match[1]))::tsquery
       from regexp_matches(v_phrase, pgrag_private.unspaced_run(), 'g') as m (match)
   loop
     v_query := coalesce(v_query && v_pairs, v_pairs);
@@ -1330,29 +1341,31 @@ end;
 
 -- sql/functions/private/facet_keys.sql
 
--- The keys of the index revision_facets: what a revision can be filtered by, each as a hash with the tenant as the seed.
+-- The keys of the index revision_facets: what a revision can be filtered by, hashed as lexemes are.
 create or replace function pgrag_private.facet_keys(
   p_tenant_id bigint, p_language text, p_product text, p_version text, p_tags text[], p_metadata jsonb
 ) returns bigint[]
 language sql immutable parallel safe cost 10000
-return array(
-  select hashtextextended(facet collate "C", p_tenant_id)
+return pgrag_private.lexeme_keys(p_tenant_id, array(
+  select facet
     from (values ('language=' || p_language), ('product=' || p_product), ('version=' || p_version)) as f (facet)
    where facet is not null
   union all
-  select hashtextextended(('tag=' || tag) collate "C", p_tenant_id) from unnest(p_tags) as t (tag)
+  select 'tag=' || tag from unnest(p_tags) as t (tag)
   union all
-  -- As in containment, 1 and 1.0 are one number, and an empty list is in every list.
-  select hashtextextended((name || case jsonb_typeof(value) when 'array' then '[]=' || coalesce(element::text, '')
-                                                            when 'number' then '=' || trim_scale((value #>> '{}')::numeric)
-                                                            else '=' || value::text end) collate "C", p_tenant_id)
+  -- 1.0 is 1 for @>, which has the last word, so it must have the same key.
+  select name || '=' || case jsonb_typeof(value) when 'number' then trim_scale(value::numeric)::text else value::text end
     from jsonb_each(p_metadata) as m (name, value)
-   cross join lateral (select null::jsonb as element union all
-                       select jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end)) as e);
+   where jsonb_typeof(value) <> 'array'
+  union all
+  -- A key for each element and none for the list: an empty one is in every list.
+  select name || '[]=' || element
+    from jsonb_each(p_metadata) as m (name, value)
+   cross join lateral jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end) as e (element)));
 
 create or replace function pgrag_private.facet_keys_any(p_tenant_id bigint, p_name text, p_values text[]) returns bigint[]
 language sql immutable parallel safe
-return array(select hashtextextended((p_name || '=' || value) collate "C", p_tenant_id) from unnest(p_values) as v (value));
+return pgrag_private.lexeme_keys(p_tenant_id, array(select p_name || '=' || value from unnest(p_values) as v (value)));
 
 grant execute on function pgrag_private.facet_keys to pgrag_owner; -- who builds the index
 
@@ -1385,6 +1398,7 @@ declare
 begin
   if p_index and p_as_of is null and p_filter - 'source' <> '{}'
      and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (v_acls)
+                                   and d.active_revision_id is not null and d.deleted_at is null
                                  limit pgrag_private.scope_first_limit() + 1) as seen) > pgrag_private.scope_first_limit() then
     return query
     select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
@@ -1466,6 +1480,18 @@ begin
      order by v.languages);
 end
 $$;
+
+-- The languages of a scope, together those whose words are stemmed alike: "en" with "en-GB", and all that have no stemmer. What a
+-- search does it does once for each of these, of which there are some thirty; of languages there is no end.
+create or replace function pgrag_private.scope_languages(p_parts pgrag_private.scope_part[]) returns table (languages text[])
+language sql stable parallel safe
+begin atomic
+  select array_agg(l.language order by l.language)
+    from (select distinct l.language collate "C" as language
+            from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language)) l
+   group by pgrag_private.text_config(l.language)
+   order by 1;
+end;
 
 -- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
 -- filter that silently does nothing shows more than was asked for.
@@ -1557,8 +1583,8 @@ $$;
 
 -- sql/functions/private/lexical_plan.sql
 
--- How the lexical lane will look for a question and its probes: one plan for each wording and each language of the
--- scope, because a chunk is looked for with the lexemes of its own language.
+-- How the lexical lane will look for a question and its probes: one plan for each wording and each stemmer that the
+-- scope needs, because a chunk is looked for with the lexemes of its own language.
 --
 -- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
 -- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
@@ -1578,18 +1604,16 @@ declare
   v_sum       double precision;  -- chunks that the lexemes searched for are expected to find
 begin
   select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_parts) as p;
-  for v_plan.language in
-    select distinct l.language collate "C" from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) order by 1
-  loop
+  for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_parts) s loop
     select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
       from unnest(p_parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
-     where v_plan.language = any (p.languages);
+     where p.languages && v_plan.languages;
     v_plan.route := case when p_index then 'index' else 'scope' end;
-    v_plan.condition := pgrag_private.question_condition(v_plan.language, p_phrases, p_excluded);
-    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.language, p_phrases);
+    v_plan.condition := pgrag_private.question_condition(v_plan.languages[1], p_phrases, p_excluded);
+    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.languages[1], p_phrases);
     for v_wording in 0 .. cardinality(p_wordings) - 1 loop
       v_plan.wording := v_wording;
-      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.language, p_wordings[v_wording + 1]));
+      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.languages[1], p_wordings[v_wording + 1]));
       continue when cardinality(v_lexemes) = 0;
       v_plan.left_out := greatest(cardinality(v_lexemes) - words_bound, 0);
       v_plan.df := null;
@@ -1597,7 +1621,7 @@ begin
         select array_agg(s.lexeme order by s.df, s.lexeme collate "C"), array_agg(s.df order by s.df, s.lexeme collate "C")
           into v_plan.lexemes, v_plan.df
           from (select e.lexeme, e.df
-                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.language, v_lexemes) e
+                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.languages, v_lexemes) e
                  order by e.seen desc, e.df, e.lexeme collate "C"  -- over the bound, what the sample has not goes first
                  limit words_bound) s;
       else
@@ -1642,11 +1666,11 @@ create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsq
 language sql immutable parallel safe
 return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
--- How many chunks of a language hold each lexeme, from about 1,000 chunks (fewer for a long question): one of every n
+-- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question): one of every n
 -- of the revisions, at another place in each n, since every nth would always be the same part of documents that are alike.
 -- A lexeme that the sample has not is taken to be in half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
-  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
+  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
@@ -1666,7 +1690,7 @@ begin
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_tenant_id and c.revision_id = p_revisions[s.n + 1]
                             and c.chunk_no = s.place - coalesce(v_ends[s.n], 0) + 1 offset 0) l
-     where l.language = p_language
+     where l.language = any (p_languages)
   )
   select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
     from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
@@ -1677,7 +1701,7 @@ $$;
 
 -- Whether the lexemes that a plan searches for so far find that many visible chunks.
 create or replace function pgrag_private.index_finds(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_count integer) returns boolean
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
 declare
   v_keys bigint[] := pgrag_private.lexeme_keys(p_tenant_id, p_plan.lexemes[:p_plan.searched]);
 begin
@@ -1685,7 +1709,7 @@ begin
     select count(*)
       from (select from pgrag_data.chunk_lex l
              where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) && v_keys and l.tenant_id + 0 = p_tenant_id
-               and l.revision_id + 0 = any (p_plan.revisions) and l.language = p_plan.language and l.lexemes @@ p_plan.any_query
+               and l.revision_id + 0 = any (p_plan.revisions) and l.language = any (p_plan.languages) and l.lexemes @@ p_plan.any_query
              limit p_count) as seen);
 end
 $$;
@@ -1693,35 +1717,35 @@ $$;
 -- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
 create or replace function pgrag_private.phrases_occur(p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_phrases text[], p_index boolean)
 returns boolean
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
 declare
-  v_language  text;
+  v_languages text[];
   v_condition tsquery;
   v_revisions bigint[];
   v_keys      bigint[];
   v_asked     boolean := false;
 begin
-  for v_language in select distinct l.language from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) loop
-    v_condition := pgrag_private.question_condition(v_language, p_phrases, '{}');
+  for v_languages in select s.languages from pgrag_private.scope_languages(p_parts) s loop
+    v_condition := pgrag_private.question_condition(v_languages[1], p_phrases, '{}');
     continue when v_condition is null;
     v_asked := true;
     select array_agg(r.revision_id) into v_revisions
       from unnest(p_parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
-     where v_language = any (p.languages);
+     where p.languages && v_languages;
     if not p_index then
       if exists (
         select from unnest(v_revisions) as s (revision_id)
          cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                               where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
-         where l.language = v_language and l.lexemes @@ v_condition) then
+         where l.language = any (v_languages) and l.lexemes @@ v_condition) then
         return true;
       end if;
     else
-      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_language, p_phrases));
+      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_languages[1], p_phrases));
       if exists (
         select from pgrag_data.chunk_lex l
          where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_tenant_id
-           and l.revision_id + 0 = any (v_revisions) and l.language = v_language and l.lexemes @@ v_condition) then
+           and l.revision_id + 0 = any (v_revisions) and l.language = any (v_languages) and l.lexemes @@ v_condition) then
         return true;
       end if;
     end if;
@@ -1730,7 +1754,7 @@ begin
 end
 $$;
 
--- The words of the question that were not looked for, for the result to say; null: all were, and the lane is exact.
+-- The words of the question that were not looked for, for the result to say; null: all were.
 create or replace function pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
 language sql stable parallel safe
 return (select nullif(jsonb_strip_nulls(jsonb_build_object(
@@ -1746,7 +1770,7 @@ begin atomic
   select coalesce(jsonb_agg(jsonb_build_object('term', t.lexeme, 'tf', t.tf::integer, 'score', pgrag_private.score(t.part))
                             order by t.part desc, t.lexeme collate "C"), '[]')
     from unnest(p_plans) as p
-    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = p.language
+    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = any (p.languages)
    cross join lateral unnest(p.lexemes, p_tf, p_part) as t (lexeme, tf, part)
    where p.wording = 0 and t.tf > 0;
 end;
@@ -1802,7 +1826,7 @@ begin
     'with hit as materialized (
        select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot() || ' as tf%', ', ') || ',
               ' || case when p_plan.condition is null then 'true' else 'l.lexemes @@ ($2).condition' end || ' as held
-         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = ($2).language
+         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = any (($2).languages)
      ), weight as materialized (
        select array_agg(2.2::float8 * pgrag_private.bm25_idf(($2).chunks, d.df) order by d.n) as w,
               array_agg(pgrag_private.bm25_idf(($2).chunks + 100, d.df + 1) order by d.n) as s
@@ -1824,7 +1848,7 @@ begin
          from (select revision_id, chunk_no from best union select a.revision_id, a.chunk_no from unnest($5, $6) as a (revision_id, chunk_no)) c
         cross join lateral (select c.revision_id, c.chunk_no, l.language, l.length, l.lexemes from pgrag_data.chunk_lex l
                              where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
-        where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
+        where l.language = any (($2).languages) and (($2).condition is null or l.lexemes @@ ($2).condition)
      )
      select c.revision_id, c.chunk_no, c.chunk_id, o.score, o.score / o.most, least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
        from chosen c
@@ -2248,9 +2272,10 @@ begin
     v_plans := pgrag_private.lexical_plans(v_tenant_id, v_parts, v_wordings, v_question.phrases, v_question.excluded, v_index);
   end if;
   if v_dense and cardinality(v_question.phrases || v_question.excluded) > 0 then
-    select array_agg(l.language), array_agg(pgrag_private.question_condition(l.language, v_question.phrases, v_question.excluded))
-      into v_languages, v_conditions
-      from (select distinct l.language from unnest(v_parts) as p cross join lateral unnest(p.languages) as l (language)) l;
+    select array_agg(l.language), array_agg(s.condition) into v_languages, v_conditions
+      from (select s.languages, pgrag_private.question_condition(s.languages[1], v_question.phrases, v_question.excluded) as condition
+              from pgrag_private.scope_languages(v_parts) s offset 0) s
+     cross join lateral unnest(s.languages) as l (language);
   end if;
 
   with dense as materialized (
@@ -3154,7 +3179,7 @@ begin
   elsif p_language is null or not pgrag_private.is_language(p_language) then
     raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
   elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
-        or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
+        or p_skips is null or array_ndims(p_tags) > 1 or array_ndims(p_skips) > 1 or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
         or greatest(length(p_parser), length(p_chunker), length(p_tokenizer), length(p_product), length(p_version)) > 500
         or cardinality(p_tags) > 100 or cardinality(p_skips) > 10000
         or exists (select from unnest(p_tags) as t (tag) where length(tag) > 200) then
@@ -3482,7 +3507,7 @@ declare
     pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
   v_acl_id    bigint;
 begin
-  if p_readers is null or array_position(p_readers, null) is not null then
+  if p_readers is null or array_ndims(p_readers) > 1 or array_position(p_readers, null) is not null then
     raise exception using errcode = 'RG408', message = 'neither the readers nor one of them may be null',
       hint = 'Pass names, ''{everyone}'' for every known principal of the tenant, or ''{}'' for nobody.';
   end if;

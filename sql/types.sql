@@ -43,11 +43,11 @@ create type pgrag_private.scope_part as (
   lexemes      bigint            -- repetitions counted
 );
 
--- How the lexical lane looks for one wording in the chunks of one language.
+-- How the lexical lane looks for one wording in the chunks of languages that are stemmed alike.
 create type pgrag_private.lexical_plan as (
   wording     integer,           -- 0: the question, 1 …: its probes
-  language    text,
-  revisions   bigint[],          -- of the scope, those that have chunks in this language
+  languages   text[],
+  revisions   bigint[],          -- of the scope, those that have chunks in these languages
   chunks      double precision,  -- N of BM25, and the average length: of the whole scope
   length      double precision,
   lexemes     text[],            -- rarest first where a sample was taken, else in order

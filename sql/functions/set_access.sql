@@ -7,7 +7,7 @@ declare
     pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
   v_acl_id    bigint;
 begin
-  if p_readers is null or array_position(p_readers, null) is not null then
+  if p_readers is null or array_ndims(p_readers) > 1 or array_position(p_readers, null) is not null then
     raise exception using errcode = 'RG408', message = 'neither the readers nor one of them may be null',
       hint = 'Pass names, ''{everyone}'' for every known principal of the tenant, or ''{}'' for nobody.';
   end if;

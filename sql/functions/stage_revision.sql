@@ -39,7 +39,7 @@ begin
   elsif p_language is null or not pgrag_private.is_language(p_language) then
     raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
   elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
-        or p_skips is null or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
+        or p_skips is null or array_ndims(p_tags) > 1 or array_ndims(p_skips) > 1 or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
         or greatest(length(p_parser), length(p_chunker), length(p_tokenizer), length(p_product), length(p_version)) > 500
         or cardinality(p_tags) > 100 or cardinality(p_skips) > 10000
         or exists (select from unnest(p_tags) as t (tag) where length(tag) > 200) then

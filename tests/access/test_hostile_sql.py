@@ -301,7 +301,7 @@ ATTACKS = [
     attack("casts in arguments", "a type of one's own", "create type text2 as (x text)", ends=DENIED),
     attack("casts in arguments", "a cast", "create cast (text as jsonb) with inout as implicit", ends=DENIED),
     attack("casts in arguments", "a row of a table's type", "select null::pgrag_data.chunk", ends=DENIED),
-    attack("casts in arguments", "a principal of one's own", "select pgrag_private.retrieve(row('k','reader',%(a_id)s,%(bob_id)s,0,'bob',9999999999)::pgrag_private.principal, ('refund', 5, 'lexical', null, null, 'convex', null, null, 100, 0, null, null, null, null, 'auto', 'normal', null, null)::pgrag_private.search_request)", ends=DENIED, revealing="superuser"),
+    attack("casts in arguments", "a principal of one's own", "select pgrag_private.retrieve(row('k','reader',%(a_id)s,%(bob_id)s,0,'bob',9999999999)::pgrag_private.principal, row('refund', 5, 'lexical', null, null, 'convex', null, null, 100, 0, null, null, null, null, 'auto', 'normal', null, null)::pgrag_private.search_request)", ends=DENIED, revealing="superuser"),
     attack("casts in arguments", "a query as the question", "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'question', (select string_agg(relname, ' ') from pg_class where relname ~ 'pgrag|chunk')))"),
     attack("casts in arguments", "internals by name", "select pgrag_private.internal_mac('session', 'v1')", ends=DENIED),
     attack("casts in arguments", "internals by the scope", "select pgrag_private.scope(%(b_id)s, %(bob_id)s, null, null)", ends=DENIED),
@@ -641,6 +641,12 @@ QUESTION = (
     "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'threshold', 0, 'question', %(guess)s))"
 )
 FILTER = "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'question', 'refund salary pay', 'filter', jsonb_build_object('{}', {})))"
+ASKED = "select pgrag.search_json(jsonb_build_object('mode', 'lexical', 'threshold', 0, 'question', {}))"
+PHRASE = ASKED.format("'\"' || %(guess)s || '\" refund'")
+EXCLUDED = ASKED.format("'refund -' || %(guess)s")
+PROBE = ASKED.format("'refund', 'probes', jsonb_build_array(%(guess)s)")
+ORDER = ASKED.format("'refund', 'reranker', 'r', 'order', jsonb_build_array(%(guess)s)")
+METADATA = FILTER.format("metadata", "jsonb_build_object('team', %(guess)s)")
 DOCUMENT_ROW = "select from pgrag_data.document where tenant_id = %(a_id)s and source_id = any (select source_id from pgrag_data.source) and document = %(guess)s"
 CHUNK_ROW = "select from pgrag_data.chunk where tenant_id = %(a_id)s and chunk_id = decode(%(guess)s, 'hex')"
 VIEW = "select from pgrag.documents where source = 'handbook' and document = %(guess)s"
@@ -661,6 +667,17 @@ ORACLES = {
     "counters of a filter: source": Oracle(FILTER.format("source", "%(guess)s"), ("wiki", "source_b"), WRONG, probe=counters, known="handbook"),
     "counters of a filter: product": Oracle(FILTER.format("product", "%(guess)s"), ("word a: product", "word b: product"), WRONG, probe=counters, insider=True),
     "counters of a filter: tags": Oracle(FILTER.format("tags", "jsonb_build_array(%(guess)s)"), ("word a: tag", "word b: tag"), WRONG, probe=counters, insider=True),
+    "filter: metadata": Oracle(METADATA, ("word a: metadata", "word b: metadata"), WRONG, insider=True),
+    "counters of a filter: metadata": Oracle(METADATA, ("word a: metadata", "word b: metadata"), WRONG, probe=counters, insider=True),
+    "phrase": Oracle(PHRASE, WORDS, WRONG, known="refund"),
+    "counters of a phrase": Oracle(PHRASE, WORDS, WRONG, probe=counters, known="refund"),
+    "excluded": Oracle(EXCLUDED, WORDS, WRONG, known="window"),
+    "counters of an excluded word": Oracle(EXCLUDED, WORDS, WRONG, probe=counters, known="window"),
+    "probe": Oracle(PROBE, WORDS, WRONG, known="trains"),
+    "counters of a probe": Oracle(PROBE, WORDS, WRONG, probe=counters, known="trains"),
+    "order": Oracle(ORDER, CHUNKS, WRONG_CHUNK, insider=True),
+    "counters of an order": Oracle(ORDER, CHUNKS, WRONG_CHUNK, probe=counters, superuser=CHUNK_ROW),
+    "locks of an order": Oracle(ORDER, CHUNKS, WRONG_CHUNK, probe=locks, superuser=CHUNK_ROW),
     "space": Oracle("select pgrag.search('x', p_mode => 'dense', p_space => %(guess)s, p_embedding => '[1,0,0]')", ("space_b",), WRONG, known="toy"),
     "counters of can_read": Oracle(CAN_READ, DOCUMENTS, WRONG, probe=counters, superuser=DOCUMENT_ROW),
     "counters of excerpt": Oracle(EXCERPT, CHUNKS, WRONG_CHUNK, probe=counters, superuser=CHUNK_ROW),

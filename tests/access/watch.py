@@ -107,10 +107,11 @@ class World:
             "title": f"Pay {secret('a: title', names_in_a)}",
             "tags": [secret("a: tag")],
             "product": secret("a: product"),
+            "metadata": json.dumps({"team": secret("a: metadata")}),
         }
         b = {
             name: secret(f"b: {name}")
-            for name in ("text", "title", "tag", "product", "user", "group", "document")
+            for name in ("text", "title", "tag", "product", "metadata", "user", "group", "document")
         }
         self.user_b, self.group_b, self.document_b = (
             f"dave-{b['user']}",
@@ -177,6 +178,7 @@ class World:
                     "title": b["title"],
                     "tags": [b["tag"]],
                     "product": b["product"],
+                    "metadata": json.dumps({"team": b["metadata"]}),
                     "vectors": [[1, 0.2, 0]],
                 }
                 for document in ("refund.md", self.document_b):

@@ -47,7 +47,7 @@ begin
     'with hit as materialized (
        select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot() || ' as tf%', ', ') || ',
               ' || case when p_plan.condition is null then 'true' else 'l.lexemes @@ ($2).condition' end || ' as held
-         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = ($2).language
+         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = any (($2).languages)
      ), weight as materialized (
        select array_agg(2.2::float8 * pgrag_private.bm25_idf(($2).chunks, d.df) order by d.n) as w,
               array_agg(pgrag_private.bm25_idf(($2).chunks + 100, d.df + 1) order by d.n) as s
@@ -69,7 +69,7 @@ begin
          from (select revision_id, chunk_no from best union select a.revision_id, a.chunk_no from unnest($5, $6) as a (revision_id, chunk_no)) c
         cross join lateral (select c.revision_id, c.chunk_no, l.language, l.length, l.lexemes from pgrag_data.chunk_lex l
                              where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
-        where l.language = ($2).language and (($2).condition is null or l.lexemes @@ ($2).condition)
+        where l.language = any (($2).languages) and (($2).condition is null or l.lexemes @@ ($2).condition)
      )
      select c.revision_id, c.chunk_no, c.chunk_id, o.score, o.score / o.most, least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
        from chosen c

@@ -1,5 +1,5 @@
--- How the lexical lane will look for a question and its probes: one plan for each wording and each language of the
--- scope, because a chunk is looked for with the lexemes of its own language.
+-- How the lexical lane will look for a question and its probes: one plan for each wording and each stemmer that the
+-- scope needs, because a chunk is looked for with the lexemes of its own language.
 --
 -- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
 -- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
@@ -19,18 +19,16 @@ declare
   v_sum       double precision;  -- chunks that the lexemes searched for are expected to find
 begin
   select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_parts) as p;
-  for v_plan.language in
-    select distinct l.language collate "C" from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) order by 1
-  loop
+  for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_parts) s loop
     select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
       from unnest(p_parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
-     where v_plan.language = any (p.languages);
+     where p.languages && v_plan.languages;
     v_plan.route := case when p_index then 'index' else 'scope' end;
-    v_plan.condition := pgrag_private.question_condition(v_plan.language, p_phrases, p_excluded);
-    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.language, p_phrases);
+    v_plan.condition := pgrag_private.question_condition(v_plan.languages[1], p_phrases, p_excluded);
+    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.languages[1], p_phrases);
     for v_wording in 0 .. cardinality(p_wordings) - 1 loop
       v_plan.wording := v_wording;
-      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.language, p_wordings[v_wording + 1]));
+      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.languages[1], p_wordings[v_wording + 1]));
       continue when cardinality(v_lexemes) = 0;
       v_plan.left_out := greatest(cardinality(v_lexemes) - words_bound, 0);
       v_plan.df := null;
@@ -38,7 +36,7 @@ begin
         select array_agg(s.lexeme order by s.df, s.lexeme collate "C"), array_agg(s.df order by s.df, s.lexeme collate "C")
           into v_plan.lexemes, v_plan.df
           from (select e.lexeme, e.df
-                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.language, v_lexemes) e
+                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.languages, v_lexemes) e
                  order by e.seen desc, e.df, e.lexeme collate "C"  -- over the bound, what the sample has not goes first
                  limit words_bound) s;
       else
@@ -83,11 +81,11 @@ create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsq
 language sql immutable parallel safe
 return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
--- How many chunks of a language hold each lexeme, from about 1,000 chunks (fewer for a long question): one of every n
+-- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question): one of every n
 -- of the revisions, at another place in each n, since every nth would always be the same part of documents that are alike.
 -- A lexeme that the sample has not is taken to be in half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
-  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_language text, p_lexemes text[]
+  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
@@ -107,7 +105,7 @@ begin
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_tenant_id and c.revision_id = p_revisions[s.n + 1]
                             and c.chunk_no = s.place - coalesce(v_ends[s.n], 0) + 1 offset 0) l
-     where l.language = p_language
+     where l.language = any (p_languages)
   )
   select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
     from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
@@ -118,7 +116,7 @@ $$;
 
 -- Whether the lexemes that a plan searches for so far find that many visible chunks.
 create or replace function pgrag_private.index_finds(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_count integer) returns boolean
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
 declare
   v_keys bigint[] := pgrag_private.lexeme_keys(p_tenant_id, p_plan.lexemes[:p_plan.searched]);
 begin
@@ -126,7 +124,7 @@ begin
     select count(*)
       from (select from pgrag_data.chunk_lex l
              where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) && v_keys and l.tenant_id + 0 = p_tenant_id
-               and l.revision_id + 0 = any (p_plan.revisions) and l.language = p_plan.language and l.lexemes @@ p_plan.any_query
+               and l.revision_id + 0 = any (p_plan.revisions) and l.language = any (p_plan.languages) and l.lexemes @@ p_plan.any_query
              limit p_count) as seen);
 end
 $$;
@@ -134,35 +132,35 @@ $$;
 -- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
 create or replace function pgrag_private.phrases_occur(p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_phrases text[], p_index boolean)
 returns boolean
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
 declare
-  v_language  text;
+  v_languages text[];
   v_condition tsquery;
   v_revisions bigint[];
   v_keys      bigint[];
   v_asked     boolean := false;
 begin
-  for v_language in select distinct l.language from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language) loop
-    v_condition := pgrag_private.question_condition(v_language, p_phrases, '{}');
+  for v_languages in select s.languages from pgrag_private.scope_languages(p_parts) s loop
+    v_condition := pgrag_private.question_condition(v_languages[1], p_phrases, '{}');
     continue when v_condition is null;
     v_asked := true;
     select array_agg(r.revision_id) into v_revisions
       from unnest(p_parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
-     where v_language = any (p.languages);
+     where p.languages && v_languages;
     if not p_index then
       if exists (
         select from unnest(v_revisions) as s (revision_id)
          cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                               where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
-         where l.language = v_language and l.lexemes @@ v_condition) then
+         where l.language = any (v_languages) and l.lexemes @@ v_condition) then
         return true;
       end if;
     else
-      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_language, p_phrases));
+      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_languages[1], p_phrases));
       if exists (
         select from pgrag_data.chunk_lex l
          where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_tenant_id
-           and l.revision_id + 0 = any (v_revisions) and l.language = v_language and l.lexemes @@ v_condition) then
+           and l.revision_id + 0 = any (v_revisions) and l.language = any (v_languages) and l.lexemes @@ v_condition) then
         return true;
       end if;
     end if;
@@ -171,7 +169,7 @@ begin
 end
 $$;
 
--- The words of the question that were not looked for, for the result to say; null: all were, and the lane is exact.
+-- The words of the question that were not looked for, for the result to say; null: all were.
 create or replace function pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
 language sql stable parallel safe
 return (select nullif(jsonb_strip_nulls(jsonb_build_object(
@@ -187,7 +185,7 @@ begin atomic
   select coalesce(jsonb_agg(jsonb_build_object('term', t.lexeme, 'tf', t.tf::integer, 'score', pgrag_private.score(t.part))
                             order by t.part desc, t.lexeme collate "C"), '[]')
     from unnest(p_plans) as p
-    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = p.language
+    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = any (p.languages)
    cross join lateral unnest(p.lexemes, p_tf, p_part) as t (lexeme, tf, part)
    where p.wording = 0 and t.tf > 0;
 end;

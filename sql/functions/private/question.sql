@@ -33,8 +33,7 @@ begin
     v_query := phraseto_tsquery(v_config, v_spaced);
   end if;
   for v_pairs in
-    select (select string_agg(quote_literal(substr(match[1], i, 2)), ' <-> ' order by i)
-              from generate_series(1, greatest(length(match[1]) - 1, 1)) as pair (i))::tsquery
+    select (select string_agg(quote_literal(pair), ' <-> ' order by place) from pgrag_private.pairs_of(match[1]))::tsquery
       from regexp_matches(v_phrase, pgrag_private.unspaced_run(), 'g') as m (match)
   loop
     v_query := coalesce(v_query && v_pairs, v_pairs);

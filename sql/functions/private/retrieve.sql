@@ -84,9 +84,10 @@ begin
     v_plans := pgrag_private.lexical_plans(v_tenant_id, v_parts, v_wordings, v_question.phrases, v_question.excluded, v_index);
   end if;
   if v_dense and cardinality(v_question.phrases || v_question.excluded) > 0 then
-    select array_agg(l.language), array_agg(pgrag_private.question_condition(l.language, v_question.phrases, v_question.excluded))
-      into v_languages, v_conditions
-      from (select distinct l.language from unnest(v_parts) as p cross join lateral unnest(p.languages) as l (language)) l;
+    select array_agg(l.language), array_agg(s.condition) into v_languages, v_conditions
+      from (select s.languages, pgrag_private.question_condition(s.languages[1], v_question.phrases, v_question.excluded) as condition
+              from pgrag_private.scope_languages(v_parts) s offset 0) s
+     cross join lateral unnest(s.languages) as l (language);
   end if;
 
   with dense as materialized (

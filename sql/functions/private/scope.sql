@@ -25,6 +25,7 @@ declare
 begin
   if p_index and p_as_of is null and p_filter - 'source' <> '{}'
      and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (v_acls)
+                                   and d.active_revision_id is not null and d.deleted_at is null
                                  limit pgrag_private.scope_first_limit() + 1) as seen) > pgrag_private.scope_first_limit() then
     return query
     select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
@@ -106,6 +107,18 @@ begin
      order by v.languages);
 end
 $$;
+
+-- The languages of a scope, together those whose words are stemmed alike: "en" with "en-GB", and all that have no stemmer. What a
+-- search does it does once for each of these, of which there are some thirty; of languages there is no end.
+create or replace function pgrag_private.scope_languages(p_parts pgrag_private.scope_part[]) returns table (languages text[])
+language sql stable parallel safe
+begin atomic
+  select array_agg(l.language order by l.language)
+    from (select distinct l.language collate "C" as language
+            from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language)) l
+   group by pgrag_private.text_config(l.language)
+   order by 1;
+end;
 
 -- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
 -- filter that silently does nothing shows more than was asked for.

@@ -43,14 +43,24 @@ language sql immutable parallel safe
 return '[\u0e01-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf'
        '\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003134f]+';
 
+-- A run as its pairs of neighbours, or the one character that it is. Not with substr, which counts from the start of the text each
+-- time: a long run would take seconds.
+create or replace function pgrag_private.pairs_of(p_run text) returns table (pair text, place bigint)
+language sql immutable parallel safe
+begin atomic
+  select c.one || coalesce(c.next, ''), c.place
+    from (select one, lead(one) over (order by place) as next, place from string_to_table(p_run, null) with ordinality as t (one, place)) c
+   where c.next is not null or c.place = 1;
+end;
+
 -- "abc" is ab and bc at neighbouring places, so that a quoted "abc" asks for ab followed by bc; a single one stands alone.
 create or replace function pgrag_private.unspaced_pairs(p_text text) returns tsvector
 language sql immutable parallel safe
 return coalesce((
-  select string_agg(format('''%s'':%s', substr(run, i, 2), least(before + i, 16383)), ' ')::tsvector
+  select string_agg(format('''%s'':%s', pair, least(before + place, 16383)), ' ')::tsvector
     from (select found[1] as run, sum(length(found[1]) + 1) over (order by n) - length(found[1]) as before
             from regexp_matches(p_text, pgrag_private.unspaced_run(), 'g') with ordinality as matches (found, n)) runs
-   cross join lateral generate_series(1, greatest(length(run) - 1, 1)) as pair (i)
+   cross join lateral pgrag_private.pairs_of(run)
 ), ''::tsvector);
 
 -- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and keeps "refund/return" whole as a file's
@@ -86,9 +96,11 @@ create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) return
 language sql immutable parallel safe
 return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
 
--- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own.
+-- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own. SHA-256
+-- comes first because PostgreSQL's own hash can be run backwards: a word made to have the key of another tenant's word would
+-- count, in what PostgreSQL tells of its scans, the chunks of that tenant that have it.
 -- The cost says that no plan may compute them row by row.
 create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
 language sql immutable parallel safe cost 10000
-return array(select hashtextextended(lexeme collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
+return array(select hashbyteaextended(sha256(convert_to(lexeme, 'UTF8')), p_tenant_id) from unnest(p_lexemes) as l (lexeme));
 grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
