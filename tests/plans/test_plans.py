@@ -288,7 +288,7 @@ def test_estimates_are_near(world: Database) -> None:
             with scope as (select r.tenant_id, array_agg(r.revision_id order by r.revision_id) as revisions, array_agg(r.chunk_count order by r.revision_id) as counts
                              from pgrag_data.revision r join pgrag_data.tenant t using (tenant_id) where t.tenant = 'a' group by 1)
             select e.lexeme, e.df, e.seen, (select count(*) from pgrag_data.chunk_lex l where l.tenant_id = s.tenant_id and l.lexemes @@ pgrag_private.lexeme_query(e.lexeme))
-              from scope s cross join pgrag_private.estimate_df(s.tenant_id, s.revisions, s.counts, 'en', array['rule', 'tent', 'boat', 'invoic', 'zanzibar', 'nowher', '7']) e""").fetchall()
+              from scope s cross join pgrag_private.estimate_df(s.tenant_id, s.revisions, s.counts, '{en}', array['rule', 'tent', 'boat', 'invoic', 'zanzibar', 'nowher', '7']) e""").fetchall()
     for lexeme, estimate, seen, exact in rows:
         if exact > 500:
             assert estimate == pytest.approx(exact, rel=0.25) and seen, lexeme
