@@ -75,12 +75,12 @@ pgrag_private.chunk_id_lookup(text)
 pgrag_private.bm25_norm()
 pgrag_private.bm25_idf(double precision, double precision)
 pgrag_private.dense_lane(bigint, bigint[], bigint, public.vector, integer, text[], tsquery[])
-pgrag_private.pick(bigint, pgrag_private.ranked_chunk[], integer, integer, integer)
 pgrag_private.similarity(tsvector, tsvector)
 pgrag_private.distinct_words(text)
 pgrag_private.negations()
 pgrag_private.numbers()
 pgrag_private.makes_a_difference(text)
+pgrag_private.pick(bigint, pgrag_private.ranked_chunk[], integer, integer, integer)
 pgrag_private.describe_chunk(bigint, bigint, integer)
 pgrag_private.check_search(pgrag_private.search_request)
 pgrag_private.check_embedding(bigint, text, public.vector)
@@ -1742,7 +1742,8 @@ return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8
 -- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
 -- that is computed once a row, never on a row outside the scope (a staged vector of another dimension would make
 -- every search of its tenant fail), and that the planner can never answer from an approximate index. Ties are
--- broken by chunk id, looked up row by row: a scalar sub-select cannot become a join, which would touch other rows. A zero vector has no direction: its distance is NaN, and it is no candidate.
+-- broken by chunk id, looked up row by row: a scalar sub-select cannot become a join, which would touch other rows.
+-- A zero vector has no direction: its distance is NaN, and it is no candidate.
 -- p_conditions, one for each of p_languages: what the question says that a hit must and must not hold.
 create or replace function pgrag_private.dense_lane(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer,
@@ -1794,6 +1795,67 @@ begin
    limit p_limit;
 end
 $$;
+
+-- sql/functions/private/similarity.sql
+
+-- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
+-- short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may" beside "may not", are different
+-- statements however long the text around them, and both have to be seen.
+create or replace function pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
+language plpgsql immutable parallel safe as $$
+declare
+  v_only_one   text[] := tsvector_to_array(ts_delete(p_one, tsvector_to_array(p_other)));
+  v_only_other text[] := tsvector_to_array(ts_delete(p_other, tsvector_to_array(p_one)));
+  v_all        double precision := length(p_other) + cardinality(v_only_one);
+begin
+  if v_all < 8 or exists (
+       select from unnest(v_only_one || v_only_other) as w (word) where pgrag_private.makes_a_difference(word)) then
+    return 0;
+  end if;
+  return 1 - cardinality(v_only_one || v_only_other) / v_all;
+end
+$$;
+
+create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
+language sql immutable parallel safe
+return strip(to_tsvector('pg_catalog.simple', regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
+             || pgrag_private.unspaced_pairs(normalize(p_text, nfc)));
+
+-- "t" is what the parser leaves of "isn't", and "n" of "n'est".
+create or replace function pgrag_private.negations() returns text[]
+language sql immutable parallel safe
+return '{no,not,never,none,nor,neither,without,cannot,except,unless,t,nothing,nobody,nicht,nichts,kein,
+         keine,keinen,keinem,keiner,keines,nie,niemals,niemand,ohne,außer,n,ne,ni,pas,jamais,sans,
+         aucun,aucune,rien,sauf,sin,nunca,nada,jamás,ningún,ninguno,ninguna,tampoco,excepto,salvo,non,
+         né,mai,senza,nessun,nessuno,nessuna,niente,tranne,niet,geen,nooit,zonder,niets,behalve,não,nem,
+         sem,nenhum,nenhuma,exceto,inte,ingen,inget,inga,aldrig,utan,ikke,aldri,uden,uten,ei,eivät,älä,
+         ilman,nincs,nélkül,bez,nigdy,żaden,oprócz,değil,hayır,asla,hariç,не,нет,ни,нельзя,никогда,без,
+         кроме,ні,δεν,μη,μην,όχι,χωρίς,لا,لم,لن,ليس,ليست,غير,بدون,دون,إلا,नहीं,मत,बिना}'::text[];
+
+create or replace function pgrag_private.numbers() returns text[]
+language sql immutable parallel safe
+return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twenty,thirty,forty,fifty,
+         sixty,seventy,eighty,ninety,hundred,thousand,million,billion,half,double,triple,once,twice,first,
+         second,third,null,eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,
+         doppelt,erste,zweite,dritte,un,deux,trois,quatre,cinq,sept,huit,neuf,dix,onze,douze,treize,
+         quatorze,quinze,seize,vingt,trente,quarante,cinquante,soixante,cent,mille,cero,dos,tres,cuatro,
+         cinco,seis,siete,ocho,nueve,diez,doce,trece,catorce,quince,veinte,treinta,cuarenta,cincuenta,
+         sesenta,setenta,ochenta,noventa,cien,ciento,mil,due,tre,quattro,cinque,sei,sette,otto,nove,
+         dieci,undici,dodici,venti,trenta,quaranta,cinquanta,sessanta,settanta,ottanta,novanta,cento,dois,
+         duas,três,quatro,sete,oito,dez,doze,vinte,trinta,quarenta,cinquenta,sessenta,oitenta,cem,twee,
+         drie,vijf,zes,zeven,negen,tien,twaalf,två,fyra,fem,sex,sju,åtta,nio,tio,elva,tolv,tjugo,
+         trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,to,fire,seks,syv,otte,ni,ti,
+         один,два,две,три,четыре,пять,пяти,шесть,шести,семь,семи,восемь,девять,десять,сорок,сорока,сто,
+         девяносто,девяноста,тысяча}'::text[];
+
+-- Numbers and negations, of the languages that are known here. Of unspaced scripts the word is a pair of characters. Whatever
+-- this takes for a difference and is none is shown twice; what it misses is hidden.
+create or replace function pgrag_private.makes_a_difference(p_word text) returns boolean
+language sql immutable parallel safe
+return p_word ~ '[0-9不没沒無无非未勿莫別别禁〇零一二三四五六七八九十百千万萬億亿两兩半않없못안말]|ない|せん|ずに|なし|ไม|ห้'
+  or p_word ~ '(?:teen|zehn|zig|ßig|hundert|tausend|tien|tig|honderd|duizend|дцат.*|десят.*|.сот|сот.*)$'
+  or p_word ~ '^(?:ثلاث|أربع|خمس|ست|سبع|ثمان|تسع|عشر)'
+  or p_word = any (pgrag_private.negations()) or p_word = any (pgrag_private.numbers());
 
 -- sql/functions/private/pick.sql
 
@@ -1856,56 +1918,6 @@ begin
     else 'all_matches_returned' end;
 end
 $$;
-
--- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
--- short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may" beside "may not", are different
--- statements however long the text around them, and both have to be seen.
-create or replace function pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
-language plpgsql immutable parallel safe as $$
-declare
-  v_only_one   text[] := tsvector_to_array(ts_delete(p_one, tsvector_to_array(p_other)));
-  v_only_other text[] := tsvector_to_array(ts_delete(p_other, tsvector_to_array(p_one)));
-  v_all        double precision := length(p_other) + cardinality(v_only_one);
-begin
-  if v_all < 8 or exists (
-       select from unnest(v_only_one || v_only_other) as w (word) where pgrag_private.makes_a_difference(word)) then
-    return 0;
-  end if;
-  return 1 - cardinality(v_only_one || v_only_other) / v_all;
-end
-$$;
-
-create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
-language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
-             || pgrag_private.unspaced_pairs(normalize(p_text, nfc)));
-
--- "t" is what the parser leaves of "isn't", and "n" of "n'est".
-create or replace function pgrag_private.negations() returns text[]
-language sql immutable parallel safe
-return '{no,not,never,none,nor,neither,without,cannot,except,unless,t,nothing,nobody,nicht,nichts,kein,keine,keinen,keinem,keiner,keines,nie,niemals,niemand,ohne,außer,
-         n,ne,ni,pas,jamais,sans,aucun,aucune,rien,sauf,sin,nunca,nada,jamás,ningún,ninguno,ninguna,tampoco,excepto,salvo,non,né,mai,senza,nessun,nessuno,nessuna,niente,tranne,
-         niet,geen,nooit,zonder,niets,behalve,não,nem,sem,nenhum,nenhuma,exceto,inte,ingen,inget,inga,aldrig,utan,ikke,ingen,aldri,uden,uten,ei,eivät,älä,ilman,nem,nincs,nélkül,
-         nie,bez,nigdy,żaden,oprócz,değil,hayır,asla,hariç,не,нет,ни,нельзя,никогда,без,кроме,ні,δεν,μη,μην,όχι,χωρίς,لا,لم,لن,ليس,ليست,غير,بدون,دون,إلا,नहीं,मत,बिना}'::text[];
-
-create or replace function pgrag_private.numbers() returns text[]
-language sql immutable parallel safe
-return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twenty,thirty,forty,fifty,sixty,seventy,eighty,ninety,hundred,thousand,million,billion,half,double,triple,
-         once,twice,first,second,third,null,eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,doppelt,erste,zweite,dritte,
-         un,deux,trois,quatre,cinq,sept,huit,neuf,dix,onze,douze,treize,quatorze,quinze,seize,vingt,trente,quarante,cinquante,soixante,cent,mille,
-         cero,dos,tres,cuatro,cinco,seis,siete,ocho,nueve,diez,once,doce,trece,catorce,quince,veinte,treinta,cuarenta,cincuenta,sesenta,setenta,ochenta,noventa,cien,ciento,mil,
-         due,tre,quattro,cinque,sei,sette,otto,nove,dieci,undici,dodici,venti,trenta,quaranta,cinquanta,sessanta,settanta,ottanta,novanta,cento,
-         dois,duas,três,quatro,sete,oito,dez,doze,quinze,vinte,trinta,quarenta,cinquenta,sessenta,oitenta,cem,twee,drie,vier,vijf,zes,zeven,negen,tien,twaalf,
-         två,tre,fyra,fem,sex,sju,åtta,nio,tio,elva,tolv,tjugo,trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,to,fire,seks,syv,otte,ni,ti,
-         один,два,две,три,четыре,пять,пяти,шесть,шести,семь,семи,восемь,девять,десять,сорок,сорока,сто,девяносто,девяноста,тысяча}'::text[];
-
--- Numbers and negations, of the languages that are known here. Of unspaced scripts the word is a pair of characters. Whatever
--- this takes for a difference and is none is shown twice; what it misses is hidden.
-create or replace function pgrag_private.makes_a_difference(p_word text) returns boolean
-language sql immutable parallel safe
-return p_word ~ '[0-9不没沒無无非未勿莫別别禁〇零一二三四五六七八九十百千万萬億亿两兩半않없못안말]|ない|せん|ずに|なし|ไม|ห้'
-  or p_word ~ '(?:teen|zehn|zig|ßig|hundert|tausend|tien|tig|honderd|duizend|дцат.*|десят.*|.сот|сот.*)$|^(?:ثلاث|أربع|خمس|ست|سبع|ثمان|تسع|عشر)'
-  or p_word = any (pgrag_private.negations()) or p_word = any (pgrag_private.numbers());
 
 -- sql/functions/private/describe_chunk.sql
 
@@ -2199,8 +2211,8 @@ begin
   select (select coalesce(min(t.trust), 1) from trusted t where t.wording = 0),
          array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
                     w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
-                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id)
-         , exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
+                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id),
+         exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
     into v_trust, v_ranked, v_full
     from whole w;
 

@@ -1,7 +1,8 @@
 -- The dense lane: the nearest chunks of the scope by cosine, exactly. OFFSET 0 keeps the distance an expression
 -- that is computed once a row, never on a row outside the scope (a staged vector of another dimension would make
 -- every search of its tenant fail), and that the planner can never answer from an approximate index. Ties are
--- broken by chunk id, looked up row by row: a scalar sub-select cannot become a join, which would touch other rows. A zero vector has no direction: its distance is NaN, and it is no candidate.
+-- broken by chunk id, looked up row by row: a scalar sub-select cannot become a join, which would touch other rows.
+-- A zero vector has no direction: its distance is NaN, and it is no candidate.
 -- p_conditions, one for each of p_languages: what the question says that a hit must and must not hold.
 create or replace function pgrag_private.dense_lane(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer,

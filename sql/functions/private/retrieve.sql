@@ -160,8 +160,8 @@ begin
   select (select coalesce(min(t.trust), 1) from trusted t where t.wording = 0),
          array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
                     w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
-                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id)
-         , exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
+                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id),
+         exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
     into v_trust, v_ranked, v_full
     from whole w;
 
