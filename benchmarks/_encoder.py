@@ -62,11 +62,14 @@ class Encoder:
         )
 
     def _keep(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         new = self._file.with_suffix(f".{os.getpid()}.npz")
         hashes = np.frombuffer(b"".join(self._known), dtype=np.uint8).reshape(-1, 32)
-        np.savez(new, hashes=hashes, vectors=np.stack(list(self._known.values())))
-        new.replace(self._file)
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(new, hashes=hashes, vectors=np.stack(list(self._known.values())))
+            new.replace(self._file)
+        except OSError as error:
+            say(f"vectors are not kept: {error.strerror}")
 
 
 def _load(model: str) -> Embedder:

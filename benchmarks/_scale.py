@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,7 @@ def run(options: argparse.Namespace, report: Report) -> int:
                 matched = float(np.mean([matches(server, reader, query) for query in queries[2:6]]))
                 report.meta["scale"]["plans"][name] = {
                     "matching_chunks": matched,
+                    "overlap_with_strict": overlap(searches, queries[2:12]),
                     **policy(server, reader, queries[2].text),
                 }
                 middle = {arm: _metrics.percentile(its, 0.5) for arm, its in taken.items()}
@@ -152,13 +154,15 @@ _PEER = """
 
 
 def arms(server: Server, reader: str) -> dict[str, Callable[[Query], object]]:
-    """The ten best of each: pgrag, and both of PostgreSQL's ranking functions, one of them also without parallel workers."""
+    """The ten best of each: pgrag, also with every chunk read (strict), and both of PostgreSQL's ranking functions,
+    one of them also without parallel workers.
+    """
     connection, token = server.connection, server.token("scale", reader)
 
-    def ours(query: Query) -> object:
+    def ours(isolation: str, query: Query) -> object:
         return connection.execute(
-            "select document, score, text from pgrag.search(%s, 10, 'lexical', p_token => %s)",
-            (query.text, token),
+            "select document, score, text from pgrag.search(%s, 10, 'lexical', p_isolation => %s, p_token => %s)",
+            (query.text, isolation, token),
         ).fetchall()
 
     def theirs(function: str, query: Query) -> object:
@@ -174,7 +178,8 @@ def arms(server: Server, reader: str) -> dict[str, Callable[[Query], object]]:
             return theirs("ts_rank", query)
 
     return {
-        "pgrag": ours,
+        "pgrag": partial(ours, "auto"),
+        "pgrag_strict": partial(ours, "strict"),
         "ts_rank": partial(theirs, "ts_rank"),
         "ts_rank_serial": serial,
         "ts_rank_cd": partial(theirs, "ts_rank_cd"),
@@ -183,6 +188,15 @@ def arms(server: Server, reader: str) -> dict[str, Callable[[Query], object]]:
 
 def _parameters(reader: str, query: Query) -> dict[str, object]:
     return {"tenant": TENANT, "principals": [EVERYONE, PRINCIPALS[reader]], "query": query.tsquery("any")}
+
+
+def overlap(searches: Mapping[str, Callable[[Query], Any]], queries: Sequence[Query]) -> float:
+    """The share of the ten best of reading every chunk that pgrag finds by itself, from 0 to 1; 1 where it is exact."""
+    shares = []
+    for query in queries:
+        exact, found = ({row[2] for row in searches[arm](query)} for arm in ("pgrag_strict", "pgrag"))
+        shares.append(len(exact & found) / max(1, len(exact)))
+    return float(np.mean(shares))
 
 
 def matches(server: Server, reader: str, query: Query) -> int:

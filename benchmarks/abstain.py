@@ -12,6 +12,7 @@ import argparse
 import random
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -158,19 +159,29 @@ def some(questions: Sequence[Question], most: int, seed: int) -> list[Question]:
 
 
 def rob(cell: Cell, seed: int) -> tuple[list[Question], list[Question], list[str]]:
-    """Questions that keep a relevant document, questions that lose all of theirs, and the documents that go."""
-    judged = [question for question in cell.judged if question.answerable is not False]
-    chosen = set(
-        random.Random(f"{seed}/{cell.name}/hidden").sample(range(len(judged)), round(HIDDEN * len(judged)))
-    )
+    """Questions that keep a relevant document, questions that lose all of theirs, and the documents that go.
+
+    Questions lose their documents one after the other, in a drawn order, until a third of all have none: several
+    may be about one document, and are robbed together.
+    """
     there = {document.id for document in cell.documents}
-    relevant = [{name for name, grade in question.gold.items() if grade > 0} & there for question in judged]
-    hidden = set().union(*(relevant[place] for place in chosen))
-    kept = [question for question, names in zip(judged, relevant, strict=True) if names - hidden]
-    robbed = [
-        question for question, names in zip(judged, relevant, strict=True) if names and not names - hidden
-    ]
-    return kept, robbed, sorted(hidden)
+    asked = [question for question in cell.judged if question.answerable is not False]
+    left = [{name for name, grade in question.gold.items() if grade > 0} & there for question in asked]
+    asked_of = defaultdict(list)
+    for place, names in enumerate(left):
+        for name in names:
+            asked_of[name].append(place)
+    hidden: set[str] = set()
+    robbed: list[Question] = []
+    for place in random.Random(f"{seed}/{cell.name}/hidden").sample(range(len(asked)), len(asked)):
+        if len(robbed) >= HIDDEN * len(asked):
+            break
+        for name in sorted(left[place]):
+            hidden.add(name)
+            for other in asked_of[name]:
+                left[other].discard(name)
+                robbed += [] if left[other] else [asked[other]]
+    return [question for question, names in zip(asked, left, strict=True) if names], robbed, sorted(hidden)
 
 
 def fitted(
