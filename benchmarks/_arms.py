@@ -474,7 +474,7 @@ class Rerank:
         if reranker == "cross-encoder":
             reranker, options = (
                 f"http:{self._endpoint(corpus)}",
-                {"name": "minilm-cosine", "processor": "benchmark", "deadline": 600.0},
+                {"name": "minilm-cosine", "processor": "benchmark", "timeout": 600.0, "deadline": 600.0},
             )
         self._reranker = load_reranker(reranker, **options)
         self._corpus, self._name, self._pool = corpus, name, pool

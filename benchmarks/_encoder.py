@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ class Encoder:
         self.space: EmbeddingSpace = replace(self._embedder.space, zero_vectors="skip")
         self.model = model
         self._file = cache / f"{self.space.space}-{self.space.model_revision}.npz"
+        self._kept = time.monotonic()
         self._known: dict[bytes, NDArray[np.float32]] = {}
         if self._file.is_file():
             with np.load(self._file) as kept:
@@ -52,9 +54,9 @@ class Encoder:
                 self._known.update(
                     zip(some, self._embedder.embed_documents([missing[key] for key in some]), strict=True)
                 )
-                if self.model != "wordllama":
+                # Not for each handful of passages that a reranker is given: the file is written whole.
+                if len(some) > 40 or time.monotonic() > self._kept + 60:
                     self._keep()
-            self._keep()
         return (
             np.stack([self._known[key] for key in hashes])
             if hashes
@@ -62,6 +64,7 @@ class Encoder:
         )
 
     def _keep(self) -> None:
+        self._kept = time.monotonic()
         new = self._file.with_suffix(f".{os.getpid()}.npz")
         hashes = np.frombuffer(b"".join(self._known), dtype=np.uint8).reshape(-1, 32)
         try:
