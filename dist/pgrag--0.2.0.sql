@@ -1965,10 +1965,10 @@ begin
 end
 $$;
 
+-- Letters are not composed as they are for the lanes, which would double the time of a small search.
 create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
-             || pgrag_private.unspaced_pairs(normalize(p_text, nfc)));
+return strip(to_tsvector('pg_catalog.simple', regexp_replace(p_text, pgrag_private.unspaced_run(), ' ', 'g')) || pgrag_private.unspaced_pairs(p_text));
 
 -- "t" is what the parser leaves of "isn't", and "n" of "n'est".
 create or replace function pgrag_private.negations() returns text[]
@@ -1985,7 +1985,7 @@ create or replace function pgrag_private.numbers() returns text[]
 language sql immutable parallel safe
 return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twenty,thirty,forty,fifty,
          sixty,seventy,eighty,ninety,hundred,thousand,million,billion,half,double,triple,once,twice,first,
-         second,third,null,eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,
+         second,third,"null",eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,
          doppelt,erste,zweite,dritte,un,deux,trois,quatre,cinq,sept,huit,neuf,dix,onze,douze,treize,
          quatorze,quinze,seize,vingt,trente,quarante,cinquante,soixante,cent,mille,cero,dos,tres,cuatro,
          cinco,seis,siete,ocho,nueve,diez,doce,trece,catorce,quince,veinte,treinta,cuarenta,cincuenta,
@@ -1993,7 +1993,7 @@ return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twe
          dieci,undici,dodici,venti,trenta,quaranta,cinquanta,sessanta,settanta,ottanta,novanta,cento,dois,
          duas,três,quatro,sete,oito,dez,doze,vinte,trinta,quarenta,cinquenta,sessenta,oitenta,cem,twee,
          drie,vijf,zes,zeven,negen,tien,twaalf,två,fyra,fem,sex,sju,åtta,nio,tio,elva,tolv,tjugo,
-         trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,to,fire,seks,syv,otte,ni,ti,
+         trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,seks,syv,otte,
          один,два,две,три,четыре,пять,пяти,шесть,шести,семь,семи,восемь,девять,десять,сорок,сорока,сто,
          девяносто,девяноста,тысяча}'::text[];
 
@@ -2040,9 +2040,16 @@ begin
      order by k.n
   loop
     exit when cardinality(chunks) = p_k;
+    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
+       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
+      v_capped := true;
+      continue;
+    end if;
     v_these := pgrag_private.distinct_words(v_place.text);
     for v_n in 1 .. cardinality(chunks) loop
-      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9;
+      -- What cannot be similar is not looked at more closely, which would take four times as long.
+      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9
+                 or length(ts_delete(v_these, tsvector_to_array(v_words[v_n]))) > 0.1 * (length(v_these) + length(v_words[v_n]));
       v_similarity := pgrag_private.similarity(v_words[v_n], v_these);
       if v_similarity >= 0.9 then
         chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
@@ -2051,11 +2058,6 @@ begin
         continue ranked;
       end if;
     end loop;
-    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
-       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
-      v_capped := true;
-      continue;
-    end if;
     chunks := chunks || p_ranked[v_place.n];
     v_documents := v_documents || v_place.document_id;
     v_sources := v_sources || v_place.source_id;
@@ -2215,8 +2217,8 @@ $$;
 --   trust      1, but where the cosine is noise for this question, as that of an English model is for Arabic text: the lexical
 --              lane has found something, and the cosines of what it found do not rise with its scores
 -- and what the threshold applies to, whatever the order:
---   relevance  the square root of coverage * cosine: a hit is evidence if it has the question's rare words and its vector is near;
---              in lexical mode the normalised BM25, in dense mode the cosine
+--   relevance  the square root of coverage * cosine: a hit is evidence if it has the question's rare words and its vector is near
+--              (of a chunk that has no vector, its normalised BM25); in lexical mode the normalised BM25, in dense mode the cosine
 create or replace function pgrag_private.retrieve(p_principal pgrag_private.principal, p_search pgrag_private.search_request) returns jsonb
 language plpgsql stable parallel restricted set plan_cache_mode = force_generic_plan as $$
 declare
@@ -2340,7 +2342,7 @@ begin
            coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
            case p_search.mode when 'lexical' then s.evidence
                               when 'dense' then greatest(coalesce(s.cosine, 0), 0)
-                              else sqrt(s.coverage * greatest(coalesce(s.cosine, 0), 0)) end as relevance
+                              else sqrt(s.coverage * greatest(coalesce(s.cosine, s.evidence), 0)) end as relevance
       from scored s
       left join trusted t on t.wording = s.wording -- no lexical candidate: nothing speaks against the cosine
   ), whole as (

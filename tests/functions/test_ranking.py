@@ -446,6 +446,7 @@ DUPLICATES: list[tuple[str, str, str, bool]] = [  # what differs, both texts, wh
     ("case and punctuation", BASE, BASE.upper().replace(" THE", ", the"), True),
     ("order", BASE, " ".join(reversed(BASE.rstrip(".").split())), True),
     ("a word in 25", BASE, BASE.replace("whole", "entire"), True),
+    ("a word that is a number elsewhere", BASE.replace("refund", "fire"), BASE, True), ("a word more", BASE, BASE.replace("price within", "price to you within"), True),
     ("three words in 25", BASE, BASE.replace("whole price", "entire cost").replace("happy", "content"), False),
     ("a number", BASE, BASE.replace("30", "90"), False),
     ("a number in a word", BASE.replace("a tent", "the v2 tent"), BASE.replace("a tent", "the v3 tent"), False),
@@ -530,6 +531,18 @@ def test_a_full_lane_of_duplicates_is_not_all_there_is(world: World, mode: str, 
     assert len(found["hits"]) < 10  # control: it is such a case
     wide = world.search("refund tent price", mode, k=10, candidates=100, threshold=0, **request_)
     assert (len(wide["hits"]), wide["complete"], wide["complete_reason"]) == (2, True, "all_matches_returned")
+
+
+@pytest.mark.contract("C4", "F6")
+def test_picking_a_hundred_takes_bounded_time(world: World) -> None:
+    """Of a thousand candidates of about one length, none like another, with a cap that leaves the last place empty."""
+    with world.writer() as writer:
+        texts = [f"Common {' '.join(f'w{(n * 37 + i * i) % 2000}' for i in range(80))} {n}. " for n in range(1000)]
+        world.database.put_document(writer, "alike", texts, language="xx")
+    started = time.monotonic()
+    found = world.search("common", k=100, candidates=1000, per_source=99, threshold=0)
+    assert (len(found["hits"]), found["complete_reason"]) == (99, "capped")
+    assert time.monotonic() - started < 5  # half a second on a quiet machine
 
 
 @pytest.mark.contract("C4", "A4")

@@ -65,7 +65,7 @@ def test_fusion_recomputed_from_the_lanes(corpus: World, fusion: str) -> None:
         assert hit["dense_score"] == (cosine and cosine["dense_score"])
         convex = (share.get(document, 0) / max(0.3, *share.values()) + trust * max(0, cosine["dense_score"] if cosine else 0)) / 2
         rrf = sum(weight / (60 + lane[rank]) for lane, rank, weight in ((bm25, "rank", 0.7), (cosine, "dense_rank", 0.3)) if lane)
-        assert hit["relevance"] == pytest.approx(coverage(hit) ** 0.5 * max(0, cosine["dense_score"] if cosine else 0) ** 0.5, abs=2e-6)
+        assert hit["relevance"] == pytest.approx((coverage(hit) * max(0, cosine["dense_score"] if cosine else bm25["relevance"])) ** 0.5, abs=2e-6)
         assert hit["score"] == pytest.approx({"convex": convex, "rrf": rrf}[fusion], abs=2e-6)
     scores = [hit["score"] for hit in found["hits"]]
     assert scores == sorted(scores, reverse=True)

@@ -30,9 +30,16 @@ begin
      order by k.n
   loop
     exit when cardinality(chunks) = p_k;
+    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
+       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
+      v_capped := true;
+      continue;
+    end if;
     v_these := pgrag_private.distinct_words(v_place.text);
     for v_n in 1 .. cardinality(chunks) loop
-      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9;
+      -- What cannot be similar is not looked at more closely, which would take four times as long.
+      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9
+                 or length(ts_delete(v_these, tsvector_to_array(v_words[v_n]))) > 0.1 * (length(v_these) + length(v_words[v_n]));
       v_similarity := pgrag_private.similarity(v_words[v_n], v_these);
       if v_similarity >= 0.9 then
         chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
@@ -41,11 +48,6 @@ begin
         continue ranked;
       end if;
     end loop;
-    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
-       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
-      v_capped := true;
-      continue;
-    end if;
     chunks := chunks || p_ranked[v_place.n];
     v_documents := v_documents || v_place.document_id;
     v_sources := v_sources || v_place.source_id;

@@ -15,8 +15,8 @@
 --   trust      1, but where the cosine is noise for this question, as that of an English model is for Arabic text: the lexical
 --              lane has found something, and the cosines of what it found do not rise with its scores
 -- and what the threshold applies to, whatever the order:
---   relevance  the square root of coverage * cosine: a hit is evidence if it has the question's rare words and its vector is near;
---              in lexical mode the normalised BM25, in dense mode the cosine
+--   relevance  the square root of coverage * cosine: a hit is evidence if it has the question's rare words and its vector is near
+--              (of a chunk that has no vector, its normalised BM25); in lexical mode the normalised BM25, in dense mode the cosine
 create or replace function pgrag_private.retrieve(p_principal pgrag_private.principal, p_search pgrag_private.search_request) returns jsonb
 language plpgsql stable parallel restricted set plan_cache_mode = force_generic_plan as $$
 declare
@@ -140,7 +140,7 @@ begin
            coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
            case p_search.mode when 'lexical' then s.evidence
                               when 'dense' then greatest(coalesce(s.cosine, 0), 0)
-                              else sqrt(s.coverage * greatest(coalesce(s.cosine, 0), 0)) end as relevance
+                              else sqrt(s.coverage * greatest(coalesce(s.cosine, s.evidence), 0)) end as relevance
       from scored s
       left join trusted t on t.wording = s.wording -- no lexical candidate: nothing speaks against the cosine
   ), whole as (
