@@ -1609,7 +1609,10 @@ $$;
 create or replace function pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
 language sql stable parallel safe
 return (select nullif(jsonb_strip_nulls(jsonb_build_object(
-          'words_not_searched', (select jsonb_agg(distinct lexeme) from unnest(p_plans) as p cross join lateral unnest(p.lexemes[p.searched + 1:]) as l (lexeme)),
+          'words_not_searched', (select jsonb_agg(distinct lexeme)
+                                   from unnest(p_plans) as p
+                                  cross join lateral unnest(p.lexemes[p.searched + 1:]) as l (lexeme)
+                                  where p.searched > 0), -- 0: the index finds all that can hold the phrase
           'words_left_out', nullif((select max(p.left_out) from unnest(p_plans) as p), 0))), '{}'));
 
 -- Why the lexical lane gave a hit its score: the question's lexemes that it holds, what each adds, the most first.
