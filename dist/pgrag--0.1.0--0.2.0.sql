@@ -1006,7 +1006,7 @@ return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer fr
 -- The cost says that no plan may compute them row by row.
 create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
 language sql immutable parallel safe cost 10000
-return array(select hashbyteaextended(sha256(convert_to(lexeme, 'UTF8')), p_tenant_id) from unnest(p_lexemes) as l (lexeme));
+return array(select hashtextextended(encode(sha256(convert_to(lexeme, 'UTF8')), 'hex') collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
 grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
 
 -- sql/functions/private/question.sql
