@@ -1017,11 +1017,12 @@ grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who build
 create or replace function pgrag_private.parse_question(p_question text, out words text, out phrases text[], out excluded text[])
 language plpgsql immutable parallel safe as $$
 declare
-  v_exclusions text := substring(p_question from '(?:^|\s)((?:-(?:"[^"]+"|[[:alpha:]][^[:space:]"]*)(?:\s+|$))+)$');
+  v_question   text := translate(p_question, chr(160), ' '); -- a no-break space, which is one in some locales and not in others
+  v_exclusions text := substring(v_question from '(?:^|\s)((?:-(?:"[^"]+"|[[:alpha:]][^[:space:]"]*)(?:\s+|$))+)$');
 begin
-  words := case when v_exclusions is null then p_question else left(p_question, length(p_question) - length(v_exclusions)) end;
+  words := case when v_exclusions is null then v_question else left(v_question, length(v_question) - length(v_exclusions)) end;
   if words ~* '(?:^|\s)(?:und|oder|sowie|bzw\.|and|or)\s*$' then
-    words := p_question;
+    words := v_question;
     v_exclusions := null;
   end if;
   excluded := array(select coalesce(match[1], match[2])
