@@ -67,7 +67,7 @@ def test_parse_question(superuser: psycopg.Connection[Any], question: str, words
     assert (parsed[0].split(), parsed[1], parsed[2]) == (words.split(), phrases, excluded)
 
 
-PIECES = st.sampled_from(["-", '"', ' -"', '" ', " -", " ", "\n", "\u00a0", "a", "refund", "PAY-402", "und ", " and ", "退款", "ü", "5", "_", ".", "/", "'", "\\", ":*", "&", "<->", "%", "{", "𠮷", "e\u0301"])
+PIECES = st.sampled_from(["-", " -tents", " -\"no tents\"", '"', ' -"', '" ', " -", " ", "\n", "\u00a0", "a", "refund", "PAY-402", "und ", " and ", "退款", "ü", "5", "_", ".", "/", "'", "\\", ":*", "&", "<->", "%", "{", "𠮷", "e\u0301"])
 TEXTS = st.lists(PIECES, max_size=25).map("".join) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=80)
 QUICK = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
