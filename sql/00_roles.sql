@@ -61,7 +61,7 @@ declare
   v_taken   text;
 begin
   select string_agg(nspname, ', ' order by nspname) into v_taken
-    from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private');
+    from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private', 'pgrag_block');
   if v_taken is not null then
     raise exception using errcode = 'RG105',
       message = 'this database already has pgrag, or a schema of its name',

@@ -16,6 +16,11 @@ set local role pgrag_owner;
 alter default privileges revoke execute on functions from public;
 alter default privileges revoke usage on types from public;
 
+-- The tables of blocks come and go, so they are kept apart: a backup can leave them out.
+reset role;
+create schema if not exists pgrag_block authorization pgrag_owner;
+set local role pgrag_owner;
+comment on schema pgrag_block is 'Tables that pgrag.maintain() builds and drops: vectors of one access list, or of a tenant, with their index.';
 comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
 comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
 comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
@@ -23,4 +28,5 @@ comment on schema pgrag_private is 'Keys and internals of pgrag; not for applica
 grant usage, create on schema pgrag to pgrag_engine, pgrag_viewer;
 grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
 grant usage, create on schema pgrag_private to pgrag_engine;
+grant usage on schema pgrag_block to pgrag_engine;
 grant usage on schema pgrag_private to pgrag_viewer;

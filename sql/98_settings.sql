@@ -10,13 +10,15 @@
 --   the rest                             the form of times and bytes, which hashes and seals are made of
 do $$
 declare
+  v_owner    text;
   v_function regprocedure;
 begin
-  for v_function in
-    select p.oid from pg_proc p
+  for v_owner, v_function in
+    select p.proowner::regrole::text, p.oid from pg_proc p
      where p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace) and p.prosecdef
-       and p.proowner = 'pgrag_engine'::regrole
+       and p.proowner in ('pgrag_engine'::regrole, 'pgrag_owner'::regrole)
   loop
+    execute 'set local role ' || v_owner;
     execute format('alter function %s
       set row_security = on
       set plan_cache_mode = force_custom_plan
@@ -34,5 +36,6 @@ begin
       set debug_print_rewritten = off
       set debug_print_plan = off', v_function);
   end loop;
+  set local role pgrag_engine;
 end
 $$;

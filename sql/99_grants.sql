@@ -50,7 +50,8 @@ grant execute on function
 grant execute on function
   pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
-  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text)
+  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text),
+  pgrag.maintain(interval)
   to pgrag_operator;
 
 -- Whoever can add a key can mint anyone.
@@ -67,7 +68,10 @@ revoke all on pgrag.documents, pgrag.chunks
 grant select on pgrag.documents, pgrag.chunks to pgrag_browser;
 
 set local role pgrag_owner;
-revoke all on schema pgrag, pgrag_data, pgrag_private from public;
+revoke all on schema pgrag, pgrag_data, pgrag_private, pgrag_block from public;
+-- Maintenance makes, indexes and drops the tables of blocks as their owner.
+grant execute on function pgrag_private.create_block_table(bigint, integer), pgrag_private.index_block_table(bigint),
+  pgrag_private.drop_block_table(bigint) to pgrag_engine;
 grant usage on schema pgrag to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
 revoke create on schema pgrag from pgrag_engine, pgrag_viewer;
 revoke create on schema pgrag_private from pgrag_engine;

@@ -37,17 +37,54 @@ create type pgrag_private.search_request as (
 -- The revisions of a scope whose chunks are in the same languages, nearly always one.
 create type pgrag_private.scope_part as (
   languages    text[],
-  revisions    bigint[],
+  revisions    bigint[],         -- null, with their counts: the scope is counted, not listed
   chunk_counts integer[],        -- of each revision
   chunks       bigint,
   lexemes      bigint            -- repetitions counted
+);
+
+-- What a search may look at. A large scope is only counted, from the ledger of its access lists; whether a row is in it is
+-- then asked of the row's document.
+create type pgrag_private.search_scope as (
+  tenant_id  bigint,
+  acls       bigint[],           -- the access lists that let the reader in
+  acl_chunks bigint[],           -- visible chunks under each; null: not counted
+  sources    bigint[],           -- null: all
+  parts      pgrag_private.scope_part[],
+  documents  bigint,
+  chunks     bigint,
+  revisions  bigint[]            -- null: counted
+);
+
+-- The blocks that serve for one access list, or for the whole tenant.
+create type pgrag_private.block_list as (
+  acl_id      bigint,            -- 0: the tenant
+  blocks      bigint[],          -- the one of everything, and the one of what changed since, if there is one
+  vectors     bigint[],
+  all_vectors bigint,
+  snapshot    pg_snapshot        -- of the newest: what it does not see is in neither
+);
+
+-- How the dense lane looks.
+create type pgrag_private.dense_plan as (
+  route      text,               -- 'exact', 'class_blocks', 'tenant_block'
+  blocks     bigint[],
+  lists      bigint[],           -- the access list of each
+  vectors    bigint[],           -- and how many there are in it
+  exact_acls bigint[],           -- whose vectors are all compared
+  block_acls bigint[],           -- whose vectors are in a block, but for what changed since
+  snapshots  pg_snapshot[],      -- of the newest block of each of these
+  requested  integer,            -- candidates of each block
+  costs      jsonb               -- estimates, in milliseconds, of the routes that there were
 );
 
 -- How the lexical lane looks for one wording in the chunks of languages that are stemmed alike.
 create type pgrag_private.lexical_plan as (
   wording     integer,           -- 0: the question, 1 …: its probes
   languages   text[],
-  revisions   bigint[],          -- of the scope, those that have chunks in these languages
+  revisions   bigint[],          -- of the scope, those that have chunks in these languages; null: the scope is counted
+  acls        bigint[],          -- of the scope
+  sources     bigint[],
   chunks      double precision,  -- N of BM25, and the average length: of the whole scope
   length      double precision,
   lexemes     text[],            -- rarest first where a sample was taken, else in order

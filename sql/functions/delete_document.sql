@@ -7,9 +7,15 @@ declare
   v_document  pgrag_data.document :=
     pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
 begin
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_document.deleted_at is not null then
+    return false;
+  end if;
   update pgrag_data.document d set deleted_at = transaction_timestamp()
-   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.deleted_at is null;
-  return found;
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+  perform pgrag_private.count_document(v_document, -1);
+  return true;
 end
 $$;
 

@@ -12,9 +12,17 @@ begin
       hint = 'Pass names, ''{everyone}'' for every known principal of the tenant, or ''{}'' for nobody.';
   end if;
   v_acl_id := pgrag_private.acl_of(v_principal.tenant_id, p_readers);
-  update pgrag_data.document d set acl_id = v_acl_id
-   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.acl_id <> v_acl_id;
-  return found;
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_document.acl_id = v_acl_id then
+    return false;
+  end if;
+  update pgrag_data.document d set acl_id = v_acl_id, changed_xid = pg_current_xact_id()
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+  perform pgrag_private.count_document(v_document, -1);
+  v_document.acl_id := v_acl_id;
+  perform pgrag_private.count_document(v_document, 1);
+  return true;
 end
 $$;
 

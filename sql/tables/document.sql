@@ -9,11 +9,18 @@ create table pgrag_data.document (
   active_revision_id bigint,
   deleted_at         timestamptz,
   created_at         timestamptz not null default transaction_timestamp(),
+  active_until       timestamptz,                                   -- effective_to of the active revision
+  changed_xid        xid8 not null default pg_current_xact_id(),    -- who last changed what is visible of it: see dense_block
   constraint document_pkey primary key (tenant_id, document_id),
   constraint document_document_key unique (tenant_id, source_id, document),
   constraint document_source_fkey foreign key (tenant_id, source_id) references pgrag_data.source (tenant_id, source_id),
   constraint document_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id)
 );
-create index document_acl on pgrag_data.document (tenant_id, acl_id);
+-- What is visible under an access list; and of a revision, whether it is in force and who may see it.
+create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id) where deleted_at is null;
+create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
+  where deleted_at is null;
+-- What an access list's block cannot have yet.
+create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid) where deleted_at is null;
 alter table pgrag_data.document enable row level security, force row level security;
 comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';

@@ -27,6 +27,7 @@ declare
   v_slots integer := cardinality(p_plan.queries);
   v_keys  bigint[];
   v_source text;
+  v_visible text := '';
   v_df    text := 'count(*) filter (where tf% > 0)::float8';
 begin
   if p_plan.route = 'scope' then
@@ -41,13 +42,14 @@ begin
     v_keys := pgrag_private.lexeme_keys(p_tenant_id, case when p_plan.searched = 0 then p_plan.must_hold else p_plan.lexemes[:p_plan.searched] end);
     v_source := 'pgrag_data.chunk_lex l
       where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.searched = 0 then '@>' else '&&' end || ' $3
-        and l.tenant_id + 0 = $1 and l.revision_id + 0 = any (($2).revisions) and ';
+        and l.tenant_id + 0 = $1 and ';
+    v_visible := ' and ' || pgrag_private.visible_row('l', '$2', p_plan.revisions is null);
   end if;
   return query execute
     'with hit as materialized (
        select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot() || ' as tf%', ', ') || ',
               ' || case when p_plan.condition is null then 'true' else 'l.lexemes @@ ($2).condition' end || ' as held
-         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = any (($2).languages)
+         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = any (($2).languages)' || v_visible || '
      ), weight as materialized (
        select array_agg(2.2::float8 * pgrag_private.bm25_idf(($2).chunks, d.df) order by d.n) as w,
               array_agg(pgrag_private.bm25_idf(($2).chunks + 100, d.df + 1) order by d.n) as s

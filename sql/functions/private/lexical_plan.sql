@@ -6,7 +6,7 @@
 -- chunks at least, and about 10,000 at the most. The others are not searched for, only scored; how rare each is, is
 -- estimated from 1,000 chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
 create or replace function pgrag_private.lexical_plans(
-  p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
+  p_scope pgrag_private.search_scope, p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
 ) returns pgrag_private.lexical_plan[]
 language plpgsql stable parallel restricted as $$
 declare
@@ -18,10 +18,12 @@ declare
   v_query     tsquery;
   v_sum       double precision;  -- chunks that the lexemes searched for are expected to find
 begin
-  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_parts) as p;
-  for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_parts) s loop
+  v_plan.acls := p_scope.acls;
+  v_plan.sources := p_scope.sources;
+  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_scope.parts) as p;
+  for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_scope.parts) s loop
     select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
-      from unnest(p_parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
+      from unnest(p_scope.parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
      where p.languages && v_plan.languages;
     v_plan.route := case when p_index then 'index' else 'scope' end;
     v_plan.condition := pgrag_private.question_condition(v_plan.languages[1], p_phrases, p_excluded);
@@ -36,7 +38,7 @@ begin
         select array_agg(s.lexeme order by s.df, s.lexeme collate "C"), array_agg(s.df order by s.df, s.lexeme collate "C")
           into v_plan.lexemes, v_plan.df
           from (select e.lexeme, e.df
-                  from pgrag_private.estimate_df(p_tenant_id, v_plan.revisions, v_counts, v_plan.languages, v_lexemes) e
+                  from pgrag_private.estimate_df(p_scope, v_plan.revisions, v_counts, v_plan.languages, v_lexemes) e
                  order by e.seen desc, e.df, e.lexeme collate "C"  -- over the bound, what the sample has not goes first
                  limit words_bound) s;
       else
@@ -46,7 +48,7 @@ begin
       v_plan.searched := 0;
       v_sum := 0;
       foreach v_query in array v_plan.queries loop
-        exit when p_index and v_sum + v_plan.df[v_plan.searched + 1] > 10000 and pgrag_private.index_finds(p_tenant_id, v_plan, 100);
+        exit when p_index and v_sum + v_plan.df[v_plan.searched + 1] > 10000 and pgrag_private.index_finds(p_scope.tenant_id, v_plan, 100);
         v_plan.any_query := case when v_plan.searched = 0 then v_query else v_plan.any_query || v_query end;
         v_plan.searched := v_plan.searched + 1;
         v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
@@ -81,33 +83,66 @@ create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsq
 language sql immutable parallel safe
 return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
--- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question): one of every n
--- of the revisions, at another place in each n, since every nth would always be the same part of documents that are alike.
--- A lexeme that the sample has not is taken to be in half as many as one that it has once.
+-- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
+-- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
+-- documents that are alike. Of a counted one, one of every n under each access list: a document about there, and of
+-- its chunks any, weighted by how many it has. A lexeme that the sample has not is taken to be in half as many as one
+-- that it has once.
 create or replace function pgrag_private.estimate_df(
-  p_tenant_id bigint, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
+  p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
   v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
-  v_ends bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(p_chunk_counts) as c (n)); -- all chunks in one row
-  v_all  bigint := v_ends[cardinality(v_ends)];
-  v_step bigint := greatest(ceil(v_all::double precision / v_size), 1);
+  v_ends bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(coalesce(p_chunk_counts::bigint[], p_scope.acl_chunks)) as c (n));
+  v_all  bigint := v_ends[cardinality(v_ends)]; -- all chunks in one row
+  v_step bigint;
 begin
+  if p_revisions is null then
+    v_size := v_size / 2; -- each takes three look-ups more
+    v_all := (select sum(p.chunks) from unnest(p_scope.parts) as p where p.languages && p_languages);
+  end if;
+  v_step := greatest(ceil(v_ends[cardinality(v_ends)]::double precision / v_size), 1);
   return query
-  with sampled as materialized (
-    select l.lexemes
-      from (select p.place, width_bucket(p.place, v_ends) as n
-              from (select b.block * v_step + (hashint8(b.block) & 2147483647) % v_step as place
-                      from generate_series(0, (v_all - 1) / v_step) as b (block)) p
-             where p.place < v_all) s
+  with place as (
+    select p.place, width_bucket(p.place, v_ends) + 1 as n
+      from (select b.block * v_step + (hashint8(b.block) & 2147483647) % v_step as place
+              from generate_series(0, (v_ends[cardinality(v_ends)] - 1) / v_step) as b (block)) p
+     where p.place < v_ends[cardinality(v_ends)]
+  ), range as materialized (
+    select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
+      from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
+     cross join lateral (select min(d.document_id) as lowest, max(d.document_id) as highest from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null) e
+     where p_revisions is null
+  ), sampled as materialized (
+    select l.lexemes, 1::double precision as weight
+      from place s
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
-                          where c.tenant_id = p_tenant_id and c.revision_id = p_revisions[s.n + 1]
-                            and c.chunk_no = s.place - coalesce(v_ends[s.n], 0) + 1 offset 0) l
-     where l.language = any (p_languages)
+                          where c.tenant_id = p_scope.tenant_id and c.revision_id = p_revisions[s.n]
+                            and c.chunk_no = s.place - coalesce(v_ends[s.n - 1], 0) + 1 offset 0) l
+     where p_revisions is not null and l.language = any (p_languages)
+    union all
+    select l.lexemes, r.chunk_count
+      from place s
+      join range a on a.n = s.n
+     cross join lateral (select d.active_revision_id, d.source_id, d.active_until from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
+                            and d.document_id >= a.lowest + ((s.place - a.before) * (a.highest - a.lowest)::double precision / a.chunks)::bigint
+                          order by d.document_id limit 1) d
+     cross join lateral (select r.chunk_count from pgrag_data.revision r
+                          where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
+     cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
+                          where c.tenant_id = p_scope.tenant_id and c.revision_id = d.active_revision_id
+                            and c.chunk_no = (hashint8(s.place) & 2147483647) % r.chunk_count + 1 offset 0) l
+     where transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+       and l.language = any (p_languages)
   )
-  select w.lexeme, coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step, count(s.lexemes) > 0
+  select w.lexeme,
+         case when count(s.lexemes) > 0 and p_revisions is null then v_all * sum(s.weight) / (select sum(weight) from sampled)
+              else coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step end,
+         count(s.lexemes) > 0
     from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
     left join sampled s on s.lexemes @@ w.query
    group by w.lexeme;
@@ -124,13 +159,18 @@ begin
     select count(*)
       from (select from pgrag_data.chunk_lex l
              where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) && v_keys and l.tenant_id + 0 = p_tenant_id
-               and l.revision_id + 0 = any (p_plan.revisions) and l.language = any (p_plan.languages) and l.lexemes @@ p_plan.any_query
+               and l.language = any (p_plan.languages) and l.lexemes @@ p_plan.any_query
+               and case when p_plan.revisions is not null then l.revision_id + 0 = any (p_plan.revisions)
+                        else (select d.acl_id from pgrag_data.document d
+                               where d.tenant_id = p_tenant_id and d.active_revision_id = l.revision_id and d.deleted_at is null
+                                 and transaction_timestamp() < d.active_until
+                                 and (p_plan.sources is null or d.source_id = any (p_plan.sources))) = any (p_plan.acls) end
              limit p_count) as seen);
 end
 $$;
 
 -- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
-create or replace function pgrag_private.phrases_occur(p_tenant_id bigint, p_parts pgrag_private.scope_part[], p_phrases text[], p_index boolean)
+create or replace function pgrag_private.phrases_occur(p_scope pgrag_private.search_scope, p_phrases text[], p_index boolean)
 returns boolean
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
 declare
@@ -140,27 +180,32 @@ declare
   v_keys      bigint[];
   v_asked     boolean := false;
 begin
-  for v_languages in select s.languages from pgrag_private.scope_languages(p_parts) s loop
+  for v_languages in select s.languages from pgrag_private.scope_languages(p_scope.parts) s loop
     v_condition := pgrag_private.question_condition(v_languages[1], p_phrases, '{}');
     continue when v_condition is null;
     v_asked := true;
     select array_agg(r.revision_id) into v_revisions
-      from unnest(p_parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
+      from unnest(p_scope.parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
      where p.languages && v_languages;
     if not p_index then
       if exists (
         select from unnest(v_revisions) as s (revision_id)
          cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
-                              where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
+                              where c.tenant_id = p_scope.tenant_id and c.revision_id = s.revision_id offset 0) l
          where l.language = any (v_languages) and l.lexemes @@ v_condition) then
         return true;
       end if;
     else
-      v_keys := pgrag_private.lexeme_keys(p_tenant_id, pgrag_private.phrase_lexemes(v_languages[1], p_phrases));
+      v_keys := pgrag_private.lexeme_keys(p_scope.tenant_id, pgrag_private.phrase_lexemes(v_languages[1], p_phrases));
       if exists (
         select from pgrag_data.chunk_lex l
-         where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_tenant_id
-           and l.revision_id + 0 = any (v_revisions) and l.language = any (v_languages) and l.lexemes @@ v_condition) then
+         where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_scope.tenant_id
+           and l.language = any (v_languages) and l.lexemes @@ v_condition
+           and case when v_revisions is not null then l.revision_id + 0 = any (v_revisions)
+                    else (select d.acl_id from pgrag_data.document d
+                           where d.tenant_id = p_scope.tenant_id and d.active_revision_id = l.revision_id and d.deleted_at is null
+                             and transaction_timestamp() < d.active_until
+                             and (p_scope.sources is null or d.source_id = any (p_scope.sources))) = any (p_scope.acls) end) then
         return true;
       end if;
     end if;

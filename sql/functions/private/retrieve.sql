@@ -31,10 +31,10 @@ declare
   v_question    record;
   v_wordings    text[];
   v_embeddings  public.vector[];
-  v_parts       pgrag_private.scope_part[];
-  v_revisions   bigint[];
-  v_chunks      bigint;
+  v_scope       pgrag_private.search_scope;
   v_index       boolean;
+  v_dense_plan  pgrag_private.dense_plan;
+  v_fell_back   boolean;
   v_relaxed     text[] := '{}';
   v_languages   text[];
   v_conditions  tsquery[];
@@ -68,33 +68,33 @@ begin
     end if;
   end if;
 
-  v_parts := pgrag_private.scope_parts(v_tenant_id, p_principal.reader_id, p_search.as_of, p_search.filter,
-                                       p_search.isolation = 'auto');
-  select coalesce(array_agg(r.revision_id), '{}') into v_revisions
-    from unnest(v_parts) as p cross join lateral unnest(p.revisions) as r (revision_id);
-  v_chunks := (select coalesce(sum(p.chunks), 0) from unnest(v_parts) as p);
-  v_index := p_search.isolation = 'auto' and v_chunks > pgrag_private.scope_first_limit();
+  v_scope := pgrag_private.search_scope(v_tenant_id, p_principal.reader_id, p_search);
+  v_index := p_search.isolation = 'auto' and v_scope.chunks > pgrag_private.scope_first_limit();
 
   -- A phrase that nothing visible holds is asked for as words, and the answer says so.
-  if cardinality(v_question.phrases) > 0 and not pgrag_private.phrases_occur(v_tenant_id, v_parts, v_question.phrases, v_index) then
+  if cardinality(v_question.phrases) > 0 and not pgrag_private.phrases_occur(v_scope, v_question.phrases, v_index) then
     v_question.phrases := '{}';
     v_relaxed := '{phrases}';
   end if;
   if v_lexical then
-    v_plans := pgrag_private.lexical_plans(v_tenant_id, v_parts, v_wordings, v_question.phrases, v_question.excluded, v_index);
+    v_plans := pgrag_private.lexical_plans(v_scope, v_wordings, v_question.phrases, v_question.excluded, v_index);
   end if;
   if v_dense and cardinality(v_question.phrases || v_question.excluded) > 0 then
     select array_agg(l.language), array_agg(s.condition) into v_languages, v_conditions
       from (select s.languages, pgrag_private.question_condition(s.languages[1], v_question.phrases, v_question.excluded) as condition
-              from pgrag_private.scope_languages(v_parts) s offset 0) s
+              from pgrag_private.scope_languages(v_scope.parts) s offset 0) s
      cross join lateral unnest(s.languages) as l (language);
   end if;
 
+  if v_dense then
+    v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, p_search.isolation);
+  end if;
+
   with dense as materialized (
-    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id,
+    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id, d.fell_back,
            row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
       from unnest(v_embeddings) with ordinality as w (embedding, n)
-     cross join lateral pgrag_private.dense_lane(v_tenant_id, v_revisions, v_space.space_id, w.embedding, v_candidates,
+     cross join lateral pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, w.embedding, v_candidates,
                                                  v_languages, v_conditions) d
   ), also as materialized (
     select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
@@ -161,8 +161,9 @@ begin
          array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
                     w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
                    order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id),
-         exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates)
-    into v_trust, v_ranked, v_full
+         exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates),
+         (select bool_or(d.fell_back) from dense d)
+    into v_trust, v_ranked, v_full, v_fell_back
     from whole w;
 
   v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
@@ -189,7 +190,7 @@ begin
                      when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
                      else v_picked.complete_reason end;
   v_reason := case
-    when v_chunks = 0 then 'nothing_visible'
+    when v_scope.chunks = 0 then 'nothing_visible'
     when v_hits is null and v_lexical and v_plans = '{}' then 'stop_words_only'
     when v_hits is null then 'nothing_matches'
     when v_top < v_threshold then 'below_threshold'
@@ -208,7 +209,11 @@ begin
       'bm25', case when v_lexical then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
       'lexical_route', case when v_lexical then case when v_index then 'index' else 'scope' end end,
       'lexical_bound', v_bound,
-      'dense_route', case when v_dense then 'exact' end,
+      'dense_route', v_dense_plan.route,
+      'dense_costs', v_dense_plan.costs,
+      'dense_blocks', nullif(to_jsonb(v_dense_plan.blocks), '[]'),
+      'dense_requested', case when v_dense_plan.route <> 'exact' then v_dense_plan.requested end,
+      'dense_fell_back', nullif(v_fell_back, false),
       'space', v_space.space,
       'phrases', nullif(to_jsonb(v_question.phrases), '[]'),
       'excluded', nullif(to_jsonb(v_question.excluded), '[]'),
@@ -218,7 +223,7 @@ begin
       'per_source', p_search.per_source,
       'reranker', p_search.reranker,
       'threshold', pgrag_private.score(v_threshold))),
-    'scope', jsonb_build_object('documents', cardinality(v_revisions), 'chunks', v_chunks),
+    'scope', jsonb_build_object('documents', v_scope.documents, 'chunks', v_scope.chunks),
     'top_relevance', pgrag_private.score(v_top),
     'processors', (select coalesce(jsonb_object_agg(s.source, to_jsonb(s.processors)), '{}')
                      from pgrag_data.source s

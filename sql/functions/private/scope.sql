@@ -7,13 +7,12 @@
 -- with a filter touches hidden rows that pass it. p_index allows that, for a reader who may see more documents than
 -- scope_first_limit(): the filters are then answered by their indexes first.
 create or replace function pgrag_private.visible_revisions(
-  p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean default false
+  p_tenant_id bigint, p_acls bigint[], p_as_of timestamptz, p_filter jsonb, p_index boolean default false
 )
 returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
 language plpgsql stable parallel restricted rows 10000 set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
-  v_acls      bigint[] := array(select acl_id from pgrag_private.permitted_acls(p_tenant_id, p_reader_id) as a (acl_id));
   v_sources   text[]   := pgrag_private.filter_values(p_filter, 'source');
   v_languages text[]   := pgrag_private.filter_values(p_filter, 'language');
   v_products  text[]   := pgrag_private.filter_values(p_filter, 'product');
@@ -24,7 +23,7 @@ declare
   v_metadata  jsonb    := p_filter -> 'metadata';
 begin
   if p_index and p_as_of is null and p_filter - 'source' <> '{}'
-     and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (v_acls)
+     and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls)
                                    and d.active_revision_id is not null and d.deleted_at is null
                                  limit pgrag_private.scope_first_limit() + 1) as seen) > pgrag_private.scope_first_limit() then
     return query
@@ -33,7 +32,7 @@ begin
       join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id and d.active_revision_id = r.revision_id
       join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
      where r.tenant_id = p_tenant_id
-       and d.acl_id = any (v_acls)
+       and d.acl_id = any (p_acls)
        and d.deleted_at is null
        and transaction_timestamp() < r.effective_to
        and (v_sources is null or s.source = any (v_sources))
@@ -71,7 +70,7 @@ begin
             join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = f.revision_id
             join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
            where d.tenant_id = p_tenant_id
-             and d.acl_id = any (v_acls)
+             and d.acl_id = any (p_acls)
              and d.deleted_at is null
              and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
           offset 0) p
@@ -90,23 +89,72 @@ create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id b
 returns bigint[]
 language plpgsql stable parallel restricted as $$
 begin
-  return array(select v.revision_id from pgrag_private.visible_revisions(p_tenant_id, p_reader_id, p_as_of, p_filter) v order by v.revision_id);
+  return array(
+    select v.revision_id
+      from pgrag_private.visible_revisions(p_tenant_id, array(select pgrag_private.permitted_acls(p_tenant_id, p_reader_id)), p_as_of, p_filter) v
+     order by v.revision_id);
 end
 $$;
 
--- The scope of a search: its revisions, grouped by the languages of their chunks, with what BM25 has to know of them.
-create or replace function pgrag_private.scope_parts(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb, p_index boolean)
-returns pgrag_private.scope_part[]
-language plpgsql stable parallel restricted as $$
+-- The scope of a search. Up to scope_first_limit() chunks, in strict isolation, for an as-of question and with a filter other than
+-- by source its revisions are listed, grouped by the languages of their chunks; else it is counted, which takes as long
+-- for a million chunks as for none.
+create or replace function pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request)
+returns pgrag_private.search_scope
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+declare
+  v_scope   pgrag_private.search_scope;
+  v_sources text[] := pgrag_private.filter_values(p_search.filter, 'source');
 begin
-  return array(
+  v_scope.tenant_id := p_tenant_id;
+  v_scope.acls := array(select pgrag_private.permitted_acls(p_tenant_id, p_reader_id));
+  if p_search.isolation = 'auto' and p_search.as_of is null and coalesce(p_search.filter - 'source', '{}') = '{}' then
+    v_scope.sources := case when v_sources is not null then
+                         array(select s.source_id from pgrag_data.source s where s.tenant_id = p_tenant_id and s.source = any (v_sources)) end;
+    -- Both sums in one reading of the ledger.
+    with total as materialized (
+      select t.acl_id, t.languages, sum(t.documents) as documents, sum(t.chunks) as chunks, sum(t.lexemes) as lexemes
+        from unnest(v_scope.acls) as a (acl_id)
+        join pgrag_data.scope_total t on t.tenant_id = p_tenant_id and t.acl_id = a.acl_id
+       where transaction_timestamp() < t.until and (v_scope.sources is null or t.source_id = any (v_scope.sources))
+       group by t.acl_id, t.languages
+      having sum(t.chunks) > 0
+    )
+    select (select coalesce(sum(t.documents), 0) from total t), (select coalesce(sum(t.chunks), 0) from total t),
+           (select array_agg(a.chunks order by a.acl_id) from (select t.acl_id, sum(t.chunks) as chunks from total t group by t.acl_id) a),
+           array(select distinct t.acl_id from total t order by t.acl_id),
+           array(select (t.languages, null, null, sum(t.chunks), sum(t.lexemes))::pgrag_private.scope_part
+                   from total t group by t.languages order by t.languages)
+      into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_scope.acls, v_scope.parts;
+    if v_scope.chunks > pgrag_private.scope_first_limit() then
+      return v_scope;
+    end if;
+  end if;
+  v_scope.acl_chunks := null;
+  v_scope.parts := array(
     select (v.languages, array_agg(v.revision_id order by v.revision_id), array_agg(v.chunk_count order by v.revision_id),
             sum(v.chunk_count), sum(v.lexeme_count))::pgrag_private.scope_part
-      from pgrag_private.visible_revisions(p_tenant_id, p_reader_id, p_as_of, p_filter, p_index) v
+      from pgrag_private.visible_revisions(p_tenant_id, v_scope.acls, p_search.as_of, p_search.filter, p_search.isolation = 'auto') v
      group by v.languages
      order by v.languages);
+  select coalesce(array_agg(r.revision_id), '{}'), coalesce(sum(p.chunks) filter (where r.n = 1), 0)
+    into v_scope.revisions, v_scope.chunks
+    from unnest(v_scope.parts) as p cross join lateral unnest(p.revisions) with ordinality as r (revision_id, n);
+  v_scope.documents := cardinality(v_scope.revisions);
+  return v_scope;
 end
 $$;
+
+-- Whether a row that an index has found is visible: a condition for statements that are put together, on the row of that name.
+-- $1 is the tenant; p_scope names the parameter that has acls, sources and revisions. A scalar sub-select, row by row:
+-- it cannot become a join, by which the planner might begin.
+create or replace function pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text
+language sql immutable parallel safe
+return replace(replace(case when p_counted then
+  '(select d.acl_id from pgrag_data.document d
+     where d.tenant_id = $1 and d.active_revision_id = %.revision_id and d.deleted_at is null and transaction_timestamp() < d.active_until
+       and ((@).sources is null or d.source_id = any ((@).sources))) = any ((@).acls)'
+  else '%.revision_id + 0 = any ((@).revisions)' end, '%', p_row), '@', p_scope);
 
 -- The languages of a scope, together those whose words are stemmed alike: "en" with "en-GB", and all that have no stemmer. What a
 -- search does it does once for each of these, of which there are some thirty; of languages there is no end.

@@ -12,6 +12,7 @@ language plpgsql volatile parallel unsafe as $$
 declare
   v_locked pgrag_data.document;
   v_active text;
+  v_before bigint;
 begin
   select d.* into v_locked from pgrag_data.document d
    where d.tenant_id = p_document.tenant_id and d.document_id = p_document.document_id for no key update;
@@ -29,12 +30,18 @@ begin
     raise exception using errcode = 'RG409', message = 'the document is deleted',
       hint = 'To bring it back on purpose: pgrag.activate(…, p_restore => true).';
   end if;
-  update pgrag_data.document d set active_revision_id = p_revision.revision_id, deleted_at = null
+  update pgrag_data.document d
+     set active_revision_id = p_revision.revision_id, active_until = p_revision.effective_to, deleted_at = null, changed_xid = pg_current_xact_id()
    where d.tenant_id = v_locked.tenant_id and d.document_id = v_locked.document_id
      and d.active_revision_id is not distinct from v_locked.active_revision_id;
+  perform pgrag_private.count_document(v_locked, -1);
+  v_before := v_locked.active_revision_id;
+  v_locked.active_revision_id := p_revision.revision_id;
+  v_locked.deleted_at := null;
+  perform pgrag_private.count_document(v_locked, 1);
   insert into pgrag_data.activation (tenant_id, document_id, revision_id, replaced_revision_id, action, subject)
   values (v_locked.tenant_id, v_locked.document_id, p_revision.revision_id,
-          nullif(v_locked.active_revision_id, p_revision.revision_id), p_action, p_principal.subject);
+          nullif(v_before, p_revision.revision_id), p_action, p_principal.subject);
   return true;
 end
 $$;

@@ -1,0 +1,5059 @@
+-- pgrag 0.3.0: installation. Built from sql/ by python -m pgrag._sql; do not edit.
+-- As the owner of the database, a role with CREATEROLE, after a superuser's "create extension vector":
+--   psql -X -1 -v ON_ERROR_STOP=1 -f pgrag--0.3.0.sql
+
+reset role;
+
+-- sql/00_roles.sql
+
+-- Roles and schemas, and every reason not to install.
+--
+--   pgrag          what applications see: functions and two views
+--   pgrag_data     tables with tenant data; nobody but the roles below has USAGE
+--   pgrag_private  keys and internals
+--
+--   pgrag_owner    owns the tables; row-level security is forced, so it sees no rows
+--   pgrag_engine   owns the SECURITY DEFINER functions; the only role whose policies show every row
+--   pgrag_viewer   owns the two views; its policies show what the session's principal may see
+--   pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys
+--                  EXECUTE on their functions and nothing else; grant them to login roles
+--   pgrag_browser  opt-in: SELECT on the views
+--
+-- Nothing here adopts an object it did not make. Roles belong to the cluster, so a second database
+-- finds them there and uses them, after a look at their attributes.
+
+-- A savepoint exists only inside a transaction: run with `psql -1`, or nothing happens at all. For a psql that
+-- goes on after errors there is a second lock: the setting makes read-only what begins after it, which is every
+-- statement there, and no transaction that has begun. 99_grants.sql takes it back.
+savepoint pgrag_install; -- noqa: PRS
+set default_transaction_read_only = on;
+set local pgrag.installing = 'begun';
+-- The same installation whatever the session has set, and nothing found in public that is meant to be PostgreSQL's.
+set local client_encoding = 'UTF8';
+set local standard_conforming_strings = on;
+set local search_path = pg_catalog, pg_temp;
+
+-- ASCII only: a database of another encoding must be able to read why it will not do.
+do $$
+declare
+  v_server integer := current_setting('server_version_num');
+begin
+  if current_setting('pgrag.installing', true) is distinct from 'begun' then
+    raise exception using errcode = 'RG110',
+      message = 'the installation does not run as one transaction, so it does nothing',
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f ...';
+  end if;
+  if v_server < 160000 then
+    raise exception using errcode = 'RG103',
+      message = format('PostgreSQL %s is too old for pgrag', current_setting('server_version')),
+      hint = 'Use PostgreSQL 16, 17 or 18.';
+  end if;
+  if v_server < 160016 or v_server between 170000 and 170011 or v_server between 180000 and 180006 then
+    raise warning using
+      message = format('PostgreSQL %s lacks a correction of row-level security', current_setting('server_version')),
+      detail = 'The hole needs privileges on tables, which no application role of pgrag has.',
+      hint = 'Update to 16.16, 17.12 or 18.7, and grant no privileges on tables until then.';
+  end if;
+  if current_setting('server_encoding') <> 'UTF8' then
+    raise exception using errcode = 'RG108',
+      message = format('this database is encoded in %s, and pgrag counts spans in Unicode code points', current_setting('server_encoding')),
+      hint = 'create database ... encoding utf8 template template0;';
+  end if;
+end
+$$;
+
+do $$
+declare
+  v_version text;
+  v_schema  text;
+  v_taken   text;
+begin
+  select string_agg(nspname, ', ' order by nspname) into v_taken
+    from pg_namespace where nspname in ('pgrag', 'pgrag_data', 'pgrag_private', 'pgrag_block');
+  if v_taken is not null then
+    raise exception using errcode = 'RG105',
+      message = 'this database already has pgrag, or a schema of its name',
+      detail = format('schemas: %s', v_taken),
+      hint = 'To upgrade, run dist/pgrag--<from>--<to>.sql; to start again, first run the output of "pgrag sql --uninstall".';
+  end if;
+
+  select e.extversion, n.nspname into v_version, v_schema
+    from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector';
+  if v_version is null then
+    raise exception using errcode = 'RG101',
+      message = 'the extension vector is not in this database',
+      hint = 'As a superuser, or through your provider, once: create extension vector;';
+  end if;
+  if v_schema <> 'public' then
+    raise exception using errcode = 'RG106',
+      message = format('the extension vector is in schema %I, and pgrag looks for it in public', v_schema),
+      hint = 'As its owner: alter extension vector set schema public;';
+  end if;
+  if not has_schema_privilege('public', 'public', 'usage') then
+    raise exception using errcode = 'RG106',
+      message = 'schema public, which has the extension vector, is closed to the roles of pgrag',
+      hint = 'As its owner: grant usage on schema public to public; (CREATE is not needed.)';
+  end if;
+  if string_to_array(v_version, '.')::int[] < array[0, 8, 4]
+     and not (string_to_array(v_version, '.')::int[] >= array[0, 8, 2]
+              and coalesce(nullif(current_setting('pgrag.allow_old_pgvector', true), ''), 'off')::boolean) then
+    raise exception using errcode = 'RG102',
+      message = format('the extension vector is %s, and pgrag needs 0.8.4 or later', v_version),
+      hint = 'Update the pgvector package, then: alter extension vector update; '
+             '(0.8.2 and 0.8.3 install after: set pgrag.allow_old_pgvector = on;)';
+  end if;
+
+  -- Only the owner can take TEMP from PUBLIC; PostgreSQL merely warns anyone else.
+  if not pg_has_role((select datdba from pg_database where datname = current_database()), 'usage')
+     or not has_database_privilege(current_database(), 'create') or not has_schema_privilege('public', 'create') then
+    raise exception using errcode = 'RG104',
+      message = format('role %I does not own this database, or may not create in it or in its schema public', current_user),
+      hint = 'Install as the owner of the database, a role with CREATEROLE.';
+  end if;
+  if lower(U&'\00C4') <> U&'\00E4' then
+    raise warning using message = 'this database''s locale knows ASCII letters only: words of other languages will be missed',
+      hint = 'Create the database with lc_ctype C.UTF-8, or a locale of your language.';
+  end if;
+  set local pgrag.installing = 'checked';
+end
+$$;
+
+-- The roles. A CREATEROLE installer gets ADMIN on those it creates; it takes SET for the time of the
+-- installation only, and 99_grants.sql gives it back. A superuser needs to take nothing.
+do $$
+declare
+  v_role   text;
+  v_trust  text;
+  v_actors text;
+begin
+  if current_setting('pgrag.installing', true) is distinct from 'checked' then
+    raise exception using errcode = 'RG110', message = 'the checks did not pass, so nothing is installed',
+      hint = 'psql -X -1 -v ON_ERROR_STOP=1 -f … stops at the first error.';
+  end if;
+  set local createrole_self_grant = ''; -- otherwise the installer would become a member of all of them
+  foreach v_role in array array['pgrag_owner', 'pgrag_engine', 'pgrag_viewer', 'pgrag_reader', 'pgrag_writer',
+                                'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser']
+  loop
+    if not exists (select from pg_roles where rolname = v_role) then
+      begin
+        execute format('create role %I nologin noinherit', v_role);
+      exception when insufficient_privilege then
+        raise exception using errcode = 'RG104',
+          message = format('role %I may not create roles', current_user),
+          hint = 'Install as a role with CREATEROLE that owns the database.';
+      end;
+    end if;
+  end loop;
+
+  select string_agg(rolname, ', ' order by rolname) into v_trust
+    from pg_roles
+   where rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer')
+     and (rolcanlogin or rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication);
+  if v_trust is not null then
+    raise exception using errcode = 'RG107',
+      message = 'roles of pgrag exist with attributes that they must not have',
+      detail = format('roles: %s', v_trust),
+      hint = 'alter role … nologin nosuperuser nobypassrls nocreaterole nocreatedb noreplication; or drop them.';
+  end if;
+
+  if not (select rolsuper from pg_roles where rolname = current_user) then
+    begin
+      execute format('grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with inherit false, set true', current_user);
+    exception when insufficient_privilege then
+      raise exception using errcode = 'RG104',
+        message = format('role %I may not install with the roles that another installation made', current_user),
+        hint = format('As the role that installed pgrag first, or a superuser: '
+                      'grant pgrag_owner, pgrag_engine, pgrag_viewer to %I with admin true, inherit false, set false;', current_user);
+    end;
+  end if;
+
+  -- Roles that were here before may have members, and so may roles that somebody made in advance.
+  select string_agg(distinct m.rolname, ', ') into v_actors
+    from pg_auth_members a
+    join pg_roles r on r.oid = a.roleid
+    join pg_roles m on m.oid = a.member
+   where r.rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer') and not m.rolsuper and m.rolname <> current_user;
+  if v_actors is not null then
+    raise warning using
+      message = 'other roles may act as the owner or the engine of pgrag, or let others',
+      detail = format('roles: %s', v_actors),
+      hint = 'That is right for a role that installs or backs up; revoke it from any other.';
+  end if;
+
+  create schema pgrag authorization pgrag_owner;
+  create schema pgrag_data authorization pgrag_owner;
+  create schema pgrag_private authorization pgrag_owner;
+end
+$$;
+
+reset role;
+
+-- sql/01_schemas.sql
+
+-- What is so before any object is made, or made again: nobody has TEMP, PUBLIC may not call what comes, and the
+-- engine and the viewer may create. 99_grants.sql takes the last back.
+
+-- Application roles get no TEMP: a temporary object is a name that other code might find first.
+do $$
+begin
+  execute format('revoke temporary on database %I from public', current_database());
+end
+$$;
+
+-- Only the global form of default privileges takes EXECUTE away from PUBLIC (the one with IN SCHEMA can only add).
+set local role pgrag_engine;
+alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
+set local role pgrag_owner;
+alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
+
+-- The tables of blocks come and go, so they are kept apart: a backup can leave them out.
+reset role;
+create schema if not exists pgrag_block authorization pgrag_owner;
+set local role pgrag_owner;
+comment on schema pgrag_block is 'Tables that pgrag.maintain() builds and drops: vectors of one access list, or of a tenant, with their index.';
+comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
+comment on schema pgrag_data is 'Tenant data of pgrag, under forced row-level security; reached through the functions of schema pgrag only.';
+comment on schema pgrag_private is 'Keys and internals of pgrag; not for applications.';
+
+grant usage, create on schema pgrag to pgrag_engine, pgrag_viewer;
+grant usage on schema pgrag_data to pgrag_engine, pgrag_viewer;
+grant usage, create on schema pgrag_private to pgrag_engine;
+grant usage on schema pgrag_block to pgrag_engine;
+grant usage on schema pgrag_private to pgrag_viewer;
+
+set local role pgrag_owner;
+
+-- sql/tables/tenant.sql
+
+-- One customer, company or team whose text must never meet another's. tenant_id leads every key of
+-- every table below, and every join: that is what lets the schema be distributed by tenant later.
+create table pgrag_data.tenant (
+  tenant_id       bigint generated always as identity,
+  tenant          text collate "C" not null,
+  name            text not null,
+  active_space_id bigint,
+  created_at      timestamptz not null default transaction_timestamp(),
+  constraint tenant_pkey primary key (tenant_id),
+  constraint tenant_tenant_key unique (tenant)
+);
+alter table pgrag_data.tenant enable row level security, force row level security;
+comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use.';
+
+-- sql/tables/principal.sql
+
+-- Who can be named in an access list. A dropped principal keeps its row and loses its name: one row
+-- changes however many access lists name it, and a later principal of the same name inherits nothing.
+create table pgrag_data.principal (
+  tenant_id    bigint not null,
+  principal_id bigint generated always as identity,
+  kind         text collate "C" not null,
+  name         text collate "C" not null,
+  created_at   timestamptz not null default transaction_timestamp(),
+  dropped_at   timestamptz,
+  constraint principal_pkey primary key (tenant_id, principal_id),
+  constraint principal_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
+  constraint principal_kind_check check (kind in ('user', 'service', 'group', 'everyone'))
+);
+create unique index principal_name_key on pgrag_data.principal (tenant_id, name) where dropped_at is null;
+alter table pgrag_data.principal enable row level security, force row level security;
+comment on table pgrag_data.principal is 'Users, services, groups, and the one principal "everyone" of each tenant.';
+
+-- sql/tables/membership.sql
+
+-- Groups in groups. The closure is computed for each question, so a row removed here takes effect at commit.
+create table pgrag_data.membership (
+  tenant_id  bigint not null,
+  member_id  bigint not null,
+  group_id   bigint not null,
+  created_at timestamptz not null default transaction_timestamp(),
+  constraint membership_pkey primary key (tenant_id, member_id, group_id),
+  constraint membership_member_fkey foreign key (tenant_id, member_id) references pgrag_data.principal (tenant_id, principal_id),
+  constraint membership_group_fkey foreign key (tenant_id, group_id) references pgrag_data.principal (tenant_id, principal_id)
+);
+alter table pgrag_data.membership enable row level security, force row level security;
+comment on table pgrag_data.membership is 'Which users, services and groups belong directly to which group.';
+
+-- sql/tables/acl.sql
+
+-- Access lists are immutable and shared: the fingerprint of the sorted entries finds or creates one, and
+-- a document points at it. Changing who may read a document of any size is a change of one pointer.
+create table pgrag_data.acl (
+  tenant_id   bigint not null,
+  acl_id      bigint generated always as identity,
+  fingerprint bytea not null,
+  constraint acl_pkey primary key (tenant_id, acl_id),
+  constraint acl_fingerprint_key unique (tenant_id, fingerprint),
+  constraint acl_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id)
+);
+alter table pgrag_data.acl enable row level security, force row level security;
+comment on table pgrag_data.acl is 'Access lists, one for each distinct set of readers in a tenant.';
+
+create table pgrag_data.acl_entry (
+  tenant_id    bigint not null,
+  acl_id       bigint not null,
+  principal_id bigint not null,
+  constraint acl_entry_pkey primary key (tenant_id, principal_id, acl_id),
+  constraint acl_entry_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id),
+  constraint acl_entry_principal_fkey foreign key (tenant_id, principal_id) references pgrag_data.principal (tenant_id, principal_id)
+);
+create index acl_entry_acl on pgrag_data.acl_entry (tenant_id, acl_id);
+alter table pgrag_data.acl_entry enable row level security, force row level security;
+comment on table pgrag_data.acl_entry is 'The readers of each access list; a list without entries lets nobody in.';
+
+-- sql/tables/source.sql
+
+-- Where documents come from. A writer's token names one source, and the writer can write nowhere else.
+create table pgrag_data.source (
+  tenant_id  bigint not null,
+  source_id  bigint generated always as identity,
+  source     text collate "C" not null,
+  trust      text collate "C" not null,
+  processors text[] not null,
+  created_at timestamptz not null default transaction_timestamp(),
+  constraint source_pkey primary key (tenant_id, source_id),
+  constraint source_source_key unique (tenant_id, source),
+  constraint source_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
+  constraint source_trust_check check (trust in ('untrusted', 'external', 'internal', 'authoritative'))
+);
+alter table pgrag_data.source enable row level security, force row level security;
+comment on table pgrag_data.source is 'Sources, their trust class, and the outside processors that may receive their text.';
+
+-- sql/tables/embedding_space.sql
+
+-- What makes two vectors comparable. Immutable: another model, revision, prefix or dimension is another space.
+create table pgrag_data.embedding_space (
+  tenant_id       bigint not null,
+  space_id        bigint generated always as identity,
+  space           text collate "C" not null,
+  model           text not null,
+  model_revision  text not null,
+  dimension       integer not null,
+  metric          text not null,
+  normalisation   text not null,
+  preprocessing   text not null,
+  query_prefix    text not null,
+  document_prefix text not null,
+  storage         text not null,
+  zero_vectors    text not null,
+  created_at      timestamptz not null default transaction_timestamp(),
+  constraint embedding_space_pkey primary key (tenant_id, space_id),
+  constraint embedding_space_space_key unique (tenant_id, space),
+  constraint embedding_space_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
+  constraint embedding_space_dimension_check check (dimension between 1 and 2000),
+  constraint embedding_space_metric_check check (metric = 'cosine'),
+  constraint embedding_space_normalisation_check check (normalisation in ('unit', 'none')),
+  constraint embedding_space_storage_check check (storage = 'float'),
+  constraint embedding_space_zero_vectors_check check (zero_vectors in ('refuse', 'skip'))
+);
+alter table pgrag_data.embedding_space enable row level security, force row level security;
+comment on table pgrag_data.embedding_space is 'Embedding spaces: model, revision, dimension, metric, normalisation, prefixes and storage.';
+
+alter table pgrag_data.tenant add constraint tenant_active_space_fkey
+  foreign key (tenant_id, active_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
+
+-- sql/tables/document.sql
+
+-- The one row that changes. Activation, rollback, change of readers and tombstone each update this row
+-- and no other, whatever the size of the document.
+create table pgrag_data.document (
+  tenant_id          bigint not null,
+  document_id        bigint generated always as identity,
+  source_id          bigint not null,
+  document           text collate "C" not null,
+  acl_id             bigint not null,
+  active_revision_id bigint,
+  deleted_at         timestamptz,
+  created_at         timestamptz not null default transaction_timestamp(),
+  active_until       timestamptz,                                   -- effective_to of the active revision
+  changed_xid        xid8 not null default pg_current_xact_id(),    -- who last changed what is visible of it: see dense_block
+  constraint document_pkey primary key (tenant_id, document_id),
+  constraint document_document_key unique (tenant_id, source_id, document),
+  constraint document_source_fkey foreign key (tenant_id, source_id) references pgrag_data.source (tenant_id, source_id),
+  constraint document_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id)
+);
+-- What is visible under an access list; and of a revision, whether it is in force and who may see it.
+create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id) where deleted_at is null;
+create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
+  where deleted_at is null;
+-- What an access list's block cannot have yet.
+create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid) where deleted_at is null;
+alter table pgrag_data.document enable row level security, force row level security;
+comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';
+
+-- sql/tables/revision.sql
+
+-- One version of a document's text. Staged until verified, immutable afterwards; which revision is active
+-- is the document's pointer, and which ones have been active is the activation log.
+create table pgrag_data.revision (
+  tenant_id      bigint not null,
+  revision_id    bigint generated always as identity,
+  document_id    bigint not null,
+  revision       text collate "C" not null,
+  content_hash   bytea not null,        -- of the text and of everything below that shaped the chunks
+  state          text collate "C" not null default 'staged',
+  title          text not null,
+  language       text collate "C" not null,
+  product        text collate "C",
+  version        text collate "C",
+  tags           text[] not null,
+  dated          date,
+  effective_from timestamptz not null,  -- -infinity: since ever
+  effective_to   timestamptz not null,  -- infinity: until replaced
+  parser         text not null,
+  chunker        text not null,
+  tokenizer      text not null,
+  space_id       bigint,                -- null: no vectors, lexical search only
+  skips          int4range[] not null,  -- parts of the text that no chunk covers, on purpose
+  languages      text[] not null default '{}',  -- of its chunks; with the counts, filled in by verification
+  chunk_count    integer not null default 0,
+  lexeme_count   bigint not null default 0,
+  token_count    bigint not null default 0,
+  created_at     timestamptz not null default transaction_timestamp(),
+  verified_at    timestamptz,
+  metadata       jsonb not null default '{}',
+  constraint revision_pkey primary key (tenant_id, revision_id),
+  constraint revision_revision_key unique (tenant_id, document_id, revision),
+  constraint revision_document_key unique (tenant_id, document_id, revision_id),
+  constraint revision_document_fkey foreign key (tenant_id, document_id) references pgrag_data.document (tenant_id, document_id),
+  constraint revision_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
+  constraint revision_state_check check (state in ('staged', 'verified')),
+  constraint revision_effective_check check (effective_from < effective_to)
+);
+alter table pgrag_data.revision enable row level security, force row level security;
+comment on table pgrag_data.revision is 'Revisions: metadata, effective period, and the parser, chunker, tokenizer and space that made their chunks.';
+
+-- A foreign key, so that no pointer can be left on nothing; with document_id, so that it cannot cross documents.
+alter table pgrag_data.document add constraint document_active_revision_fkey
+  foreign key (tenant_id, document_id, active_revision_id)
+  references pgrag_data.revision (tenant_id, document_id, revision_id);
+
+-- The text itself, apart from what every question reads.
+create table pgrag_data.revision_source (
+  tenant_id   bigint not null,
+  revision_id bigint not null,
+  body        text not null,
+  constraint revision_source_pkey primary key (tenant_id, revision_id),
+  constraint revision_source_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id)
+);
+alter table pgrag_data.revision_source enable row level security, force row level security;
+comment on table pgrag_data.revision_source is 'The exact text of each revision, which its chunks'' spans point into.';
+
+-- sql/tables/activation.sql
+
+-- Every switch of a document's pointer, appended in the same transaction: recorded time beside effective
+-- time, and the answer to "which revisions have been in force". A rollback withdraws what it leaves.
+create table pgrag_data.activation (
+  tenant_id            bigint not null,
+  document_id          bigint not null,
+  activation_id        bigint generated always as identity,
+  revision_id          bigint not null,
+  replaced_revision_id bigint,
+  action               text collate "C" not null,
+  recorded_at          timestamptz not null default clock_timestamp(),
+  subject              text not null,
+  constraint activation_pkey primary key (tenant_id, document_id, activation_id),
+  constraint activation_revision_fkey foreign key (tenant_id, document_id, revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id),
+  constraint activation_replaced_fkey foreign key (tenant_id, document_id, replaced_revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id),
+  constraint activation_action_check check (action in ('activate', 'rollback'))
+);
+alter table pgrag_data.activation enable row level security, force row level security;
+comment on table pgrag_data.activation is 'Activations and rollbacks of each document, in order.';
+
+-- sql/tables/chunk.sql
+
+-- Passages. The text is wide and read for a handful of hits; what every question scans is kept in narrow
+-- tables beside it, keyed so that one revision's rows lie together.
+create table pgrag_data.chunk (
+  tenant_id   bigint not null,
+  revision_id bigint not null,
+  chunk_no    integer not null,
+  chunk_id    bytea not null,      -- hash of tenant, source, document, revision, span and text
+  text        text not null,
+  span_start  integer not null,    -- Unicode code points from the start of the body
+  span_end    integer not null,
+  section     text not null,
+  page        integer,
+  language    text collate "C" not null,
+  token_count integer not null,
+  constraint chunk_pkey primary key (tenant_id, revision_id, chunk_no) include (chunk_id),
+  constraint chunk_chunk_id_key unique (tenant_id, chunk_id),
+  constraint chunk_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id),
+  constraint chunk_span_check check (0 <= span_start and span_start < span_end)
+);
+alter table pgrag_data.chunk enable row level security, force row level security;
+comment on table pgrag_data.chunk is 'Passages of each revision with their exact span in its text.';
+
+create table pgrag_data.chunk_lex (
+  tenant_id   bigint not null,
+  revision_id bigint not null,
+  chunk_no    integer not null,
+  language    text collate "C" not null,
+  length      integer not null,    -- lexemes with repetitions: the document length of BM25
+  lexemes     tsvector not null,
+  constraint chunk_lex_pkey primary key (tenant_id, revision_id, chunk_no),
+  constraint chunk_lex_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+) with (toast_tuple_target = 8160); -- kept in the row: fetching it from TOAST doubles the cost of a scan
+alter table pgrag_data.chunk_lex enable row level security, force row level security;
+comment on table pgrag_data.chunk_lex is 'What the lexical lane reads: lexemes and length of each chunk.';
+
+create table pgrag_data.chunk_vec (
+  tenant_id   bigint not null,
+  space_id    bigint not null,
+  revision_id bigint not null,
+  chunk_no    integer not null,
+  embedding   public.vector not null,
+  constraint chunk_vec_pkey primary key (tenant_id, space_id, revision_id, chunk_no),
+  constraint chunk_vec_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
+  constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+);
+-- Never compressed, never out of line: a 1024-d vector in default storage scans 3.4 times slower.
+alter table pgrag_data.chunk_vec alter column embedding set storage plain;
+alter table pgrag_data.chunk_vec enable row level security, force row level security;
+comment on table pgrag_data.chunk_vec is 'What the dense lane reads: the embedding of each chunk in its space.';
+
+-- sql/tables/scope_total.sql
+
+-- How much can be seen under each access list, as a ledger: whoever moves a document's pointer adds a row of what is new and
+-- one, negative, of what is no longer, in the same transaction. So the sums are exact in every snapshot, and no two writers
+-- wait for each other over a counter. pgrag.maintain() folds rows into sums.
+create table pgrag_data.scope_total (
+  tenant_id      bigint not null,
+  acl_id         bigint not null,
+  scope_total_id bigint generated always as identity,
+  source_id      bigint not null,
+  languages      text[] not null,      -- of the revisions' chunks
+  until          timestamptz not null, -- when the revisions' effective period ends: from then on the row counts no more
+  documents      bigint not null,
+  chunks         bigint not null,
+  lexemes        bigint not null,      -- repetitions counted
+  constraint scope_total_pkey primary key (tenant_id, acl_id, scope_total_id),
+  constraint scope_total_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id),
+  constraint scope_total_source_fkey foreign key (tenant_id, source_id) references pgrag_data.source (tenant_id, source_id)
+);
+alter table pgrag_data.scope_total enable row level security, force row level security;
+comment on table pgrag_data.scope_total is 'Documents, chunks and lexemes in force under each access list, as a ledger of changes.';
+
+-- sql/tables/dense_block.sql
+
+-- Blocks: copies of the vectors of one access list (or of a whole tenant) in one space, each in a table of its own with an
+-- HNSW index, schema pgrag_block, table b<block_id>. pgrag.maintain() builds, replaces and drops them.
+--
+-- A block is never the authority: what it finds is looked up in `document`, so a stale one shows nothing and hides
+-- nothing. What it cannot have yet is known exactly, and searched beside it: the documents whose last change (changed_xid)
+-- the block's snapshot does not see. The snapshot was taken before the first row was copied.
+--
+-- A dump carries transaction ids into a cluster where they mean nothing: a block serves the system that it was built in.
+create table pgrag_data.dense_block (
+  tenant_id         bigint not null,
+  block_id          bigint generated always as identity,
+  space_id          bigint not null,
+  acl_id            bigint,                            -- null: the whole tenant
+  base_id           bigint,                            -- a block of what changed since that one was built; null: of everything
+  state             text collate "C" not null default 'copying',
+  snapshot          pg_snapshot not null,
+  system_identifier bigint not null,
+  copied_to         bigint not null default 0,         -- the last document that has been copied
+  vectors           bigint not null default 0,
+  created_at        timestamptz not null default clock_timestamp(),
+  live_at           timestamptz,
+  retired_at        timestamptz,
+  constraint dense_block_pkey primary key (tenant_id, block_id),
+  constraint dense_block_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
+  constraint dense_block_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id),
+  constraint dense_block_state_check check (state in ('copying', 'indexing', 'live', 'retired'))
+);
+-- One at work and one that serves, of each kind: two sessions of maintenance cannot both begin.
+create unique index dense_block_state_key on pgrag_data.dense_block
+  (tenant_id, space_id, coalesce(acl_id, 0), (base_id is null), (state = 'live')) where state <> 'retired';
+alter table pgrag_data.dense_block enable row level security, force row level security;
+comment on table pgrag_data.dense_block is 'Blocks: tables with an HNSW index over the vectors of one access list, or of a tenant.';
+
+-- sql/tables/search_cost.sql
+
+-- What the parts of a dense search cost in this installation, in microseconds: what a search's route is chosen by.
+create table pgrag_data.search_cost (
+  part        text collate "C" not null,
+  microseconds double precision not null,
+  measured_at timestamptz,               -- null: as shipped
+  constraint search_cost_pkey primary key (part),
+  constraint search_cost_part_check check (part in ('document', 'vector', 'block')),
+  constraint search_cost_microseconds_check check (microseconds > 0 and microseconds < 'Infinity')
+);
+alter table pgrag_data.search_cost enable row level security, force row level security;
+comment on table pgrag_data.search_cost is 'Measured costs that choose between exact search and blocks; pgrag.calibrate() writes them.';
+
+-- sql/tables/signing_key.sql
+
+-- Keys that sign tokens, as the two padded blocks of HMAC: who can read this table can be anyone.
+create table pgrag_private.signing_key (
+  kid        text collate "C" not null,
+  issuer     text collate "C" not null,
+  audience   text collate "C" not null,
+  inner_pad  bytea not null,
+  outer_pad  bytea not null,
+  created_at timestamptz not null default transaction_timestamp(),
+  retired_at timestamptz,
+  constraint signing_key_pkey primary key (kid)
+);
+alter table pgrag_private.signing_key enable row level security, force row level security;
+comment on table pgrag_private.signing_key is 'Keys that verify tokens; several are valid at once, so that they can be rotated.';
+
+-- sql/tables/internal_key.sql
+
+-- Two keys that never leave this database: one signs the session setting, one seals packets.
+create table pgrag_private.internal_key (
+  purpose   text collate "C" not null,
+  inner_pad bytea not null,
+  outer_pad bytea not null,
+  constraint internal_key_pkey primary key (purpose),
+  constraint internal_key_purpose_check check (purpose in ('session', 'seal'))
+);
+alter table pgrag_private.internal_key enable row level security, force row level security;
+comment on table pgrag_private.internal_key is 'Keys of this database alone, made at installation; replace them to void every open session and packet.';
+
+set local role pgrag_owner;
+
+-- sql/policies/engine.sql
+
+-- The engine's policies: constant true, which the planner folds away, so that indexes on operators which
+-- are not leakproof (@@, <=>, array and jsonb operators) stay usable. No other role has a policy, except
+-- pgrag_viewer (viewer.sql): with row-level security forced, everyone else sees no row.
+create policy pgrag_tenant_engine on pgrag_data.tenant for all to pgrag_engine using (true) with check (true);
+create policy pgrag_principal_engine on pgrag_data.principal for all to pgrag_engine using (true) with check (true);
+create policy pgrag_membership_engine on pgrag_data.membership for all to pgrag_engine using (true) with check (true);
+create policy pgrag_acl_engine on pgrag_data.acl for all to pgrag_engine using (true) with check (true);
+create policy pgrag_acl_entry_engine on pgrag_data.acl_entry for all to pgrag_engine using (true) with check (true);
+create policy pgrag_source_engine on pgrag_data.source for all to pgrag_engine using (true) with check (true);
+create policy pgrag_embedding_space_engine on pgrag_data.embedding_space for all to pgrag_engine using (true) with check (true);
+create policy pgrag_document_engine on pgrag_data.document for all to pgrag_engine using (true) with check (true);
+create policy pgrag_revision_engine on pgrag_data.revision for all to pgrag_engine using (true) with check (true);
+create policy pgrag_revision_source_engine on pgrag_data.revision_source for all to pgrag_engine using (true) with check (true);
+create policy pgrag_activation_engine on pgrag_data.activation for all to pgrag_engine using (true) with check (true);
+create policy pgrag_chunk_engine on pgrag_data.chunk for all to pgrag_engine using (true) with check (true);
+create policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex for all to pgrag_engine using (true) with check (true);
+create policy pgrag_chunk_vec_engine on pgrag_data.chunk_vec for all to pgrag_engine using (true) with check (true);
+create policy pgrag_scope_total_engine on pgrag_data.scope_total for all to pgrag_engine using (true) with check (true);
+create policy pgrag_dense_block_engine on pgrag_data.dense_block for all to pgrag_engine using (true) with check (true);
+create policy pgrag_search_cost_engine on pgrag_data.search_cost for all to pgrag_engine using (true) with check (true);
+create policy pgrag_signing_key_engine on pgrag_private.signing_key for all to pgrag_engine using (true) with check (true);
+create policy pgrag_internal_key_engine on pgrag_private.internal_key for all to pgrag_engine using (true) with check (true);
+
+-- What the engine may do, table by table: it never truncates, and it deletes only what functions delete.
+grant select, insert, update on pgrag_data.tenant, pgrag_data.principal, pgrag_data.source, pgrag_data.document,
+  pgrag_data.revision to pgrag_engine;
+grant select, insert, delete on pgrag_data.membership to pgrag_engine;
+grant select, insert, update, delete on pgrag_data.dense_block, pgrag_data.scope_total to pgrag_engine;
+grant select, insert, update on pgrag_data.search_cost to pgrag_engine;
+grant select, insert on pgrag_data.acl, pgrag_data.acl_entry, pgrag_data.embedding_space, pgrag_data.revision_source,
+  pgrag_data.activation, pgrag_data.chunk, pgrag_data.chunk_lex, pgrag_data.chunk_vec to pgrag_engine;
+grant select, insert, update on pgrag_private.signing_key to pgrag_engine;
+grant select, insert on pgrag_private.internal_key to pgrag_engine;
+-- For pg_dump --role=pgrag_engine, which reads the state of the identity sequences.
+grant select on all sequences in schema pgrag_data to pgrag_engine;
+
+-- sql/functions/private/block_table.sql
+
+-- The tables of blocks, which their owner makes, indexes and drops; pgrag.maintain() calls these, and nobody else may.
+-- They are named by number: any role can read a catalog.
+
+create or replace function pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns void
+language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  execute format('create table pgrag_block.%I (revision_id bigint not null, chunk_no integer not null, embedding public.halfvec(%s) not null)',
+                 'b' || p_block_id, p_dimension);
+  execute format('alter table pgrag_block.%I alter column embedding set storage plain, enable row level security, force row level security', 'b' || p_block_id);
+  execute format('create policy pgrag_block_engine on pgrag_block.%I for all to pgrag_engine using (true) with check (true)', 'b' || p_block_id);
+  execute format('grant select, insert on pgrag_block.%I to pgrag_engine', 'b' || p_block_id);
+end
+$$;
+
+create or replace function pgrag_private.index_block_table(p_block_id bigint) returns void
+language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  execute format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops)', 'b' || p_block_id || '_embedding', 'b' || p_block_id);
+exception when disk_full or out_of_memory then
+  raise exception using errcode = 'RG113', message = 'the index of a block could not be built: ' || sqlerrm,
+    hint = 'Give the server more shared memory (in a container, --shm-size), or build with less: '
+           'set maintenance_work_mem, or max_parallel_maintenance_workers = 0.';
+end
+$$;
+
+-- False: somebody still reads it, and whoever came after would wait behind us; another time.
+create or replace function pgrag_private.drop_block_table(p_block_id bigint) returns boolean
+language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp set lock_timeout = '20ms' as $$
+begin
+  execute format('drop table if exists pgrag_block.%I', 'b' || p_block_id);
+  return true;
+exception when lock_not_available then
+  return false;
+end
+$$;
+
+set local role pgrag_engine;
+
+-- sql/types.sql
+
+-- What passes between the private functions, and lies in no table: an upgrade drops a type that has changed.
+
+-- Who is asking, once proven: what a token says, in internal ids. reader_id is 0 for a subject that the
+-- tenant does not know, which is in no access list.
+create type pgrag_private.principal as (
+  kid        text,
+  kind       text,    -- reader, writer, admin, auditor
+  tenant_id  bigint,
+  reader_id  bigint,
+  source_id  bigint,  -- of a writer; 0 otherwise
+  subject    text,
+  expires_at bigint   -- seconds since 1970
+);
+
+-- One search, as asked: the arguments of pgrag.search. Its checks are in check_search.
+create type pgrag_private.search_request as (
+  question         text,
+  k                integer,
+  mode             text,
+  embedding        public.vector,
+  space            text,
+  fusion           text,
+  as_of            timestamptz,
+  filter           jsonb,
+  candidates       integer,
+  threshold        double precision,
+  probes           text[],
+  probe_embeddings public.vector[],
+  per_document     integer,
+  per_source       integer,
+  isolation        text,
+  profile          text,
+  chunk_order      text[],
+  reranker         text
+);
+
+-- The revisions of a scope whose chunks are in the same languages, nearly always one.
+create type pgrag_private.scope_part as (
+  languages    text[],
+  revisions    bigint[],         -- null, with their counts: the scope is counted, not listed
+  chunk_counts integer[],        -- of each revision
+  chunks       bigint,
+  lexemes      bigint            -- repetitions counted
+);
+
+-- What a search may look at. A large scope is only counted, from the ledger of its access lists; whether a row is in it is
+-- then asked of the row's document.
+create type pgrag_private.search_scope as (
+  tenant_id  bigint,
+  acls       bigint[],           -- the access lists that let the reader in
+  acl_chunks bigint[],           -- visible chunks under each; null: not counted
+  sources    bigint[],           -- null: all
+  parts      pgrag_private.scope_part[],
+  documents  bigint,
+  chunks     bigint,
+  revisions  bigint[]            -- null: counted
+);
+
+-- The blocks that serve for one access list, or for the whole tenant.
+create type pgrag_private.block_list as (
+  acl_id      bigint,            -- 0: the tenant
+  blocks      bigint[],          -- the one of everything, and the one of what changed since, if there is one
+  vectors     bigint[],
+  all_vectors bigint,
+  snapshot    pg_snapshot        -- of the newest: what it does not see is in neither
+);
+
+-- How the dense lane looks.
+create type pgrag_private.dense_plan as (
+  route      text,               -- 'exact', 'class_blocks', 'tenant_block'
+  blocks     bigint[],
+  lists      bigint[],           -- the access list of each
+  vectors    bigint[],           -- and how many there are in it
+  exact_acls bigint[],           -- whose vectors are all compared
+  block_acls bigint[],           -- whose vectors are in a block, but for what changed since
+  snapshots  pg_snapshot[],      -- of the newest block of each of these
+  requested  integer,            -- candidates of each block
+  costs      jsonb               -- estimates, in milliseconds, of the routes that there were
+);
+
+-- How the lexical lane looks for one wording in the chunks of languages that are stemmed alike.
+create type pgrag_private.lexical_plan as (
+  wording     integer,           -- 0: the question, 1 …: its probes
+  languages   text[],
+  revisions   bigint[],          -- of the scope, those that have chunks in these languages; null: the scope is counted
+  acls        bigint[],          -- of the scope
+  sources     bigint[],
+  chunks      double precision,  -- N of BM25, and the average length: of the whole scope
+  length      double precision,
+  lexemes     text[],            -- rarest first where a sample was taken, else in order
+  queries     tsquery[],         -- the same, each as a query
+  worth       double precision[],-- what each counts in the most that the wording could score
+  any_query   tsquery,           -- of the first `searched`: what a candidate must hold one of
+  searched    integer,           -- all of them, or the rarest: the others only add to the score of what these find; or 0: the index finds must_hold
+  df          double precision[],-- estimates of the document frequency; used for those that are not searched
+  left_out    integer,           -- lexemes over the bound, which are not used at all
+  condition   tsquery,           -- quoted phrases, and no excluded word; null: no condition
+  must_hold   text[],            -- lexemes of the quoted phrases
+  route       text               -- 'scope': every chunk of the revisions is read; 'index': those that the index finds
+);
+
+-- A chunk that a search may return, with what the lanes say of it.
+create type pgrag_private.ranked_chunk as (
+  revision_id   bigint,
+  chunk_no      integer,
+  score         double precision,
+  relevance     double precision,
+  wording       integer,            -- the one that it fits best; 0: the question itself
+  lexical_rank  integer,
+  lexical_score double precision,
+  dense_rank    integer,
+  dense_score   double precision,
+  tf            double precision[], -- of each lexeme of the plan of its language, and what that adds to the lexical score
+  part          double precision[],
+  duplicates    jsonb
+);
+
+-- sql/functions/private/hmac_key.sql
+
+-- One padded block of an HMAC-SHA256 key (RFC 2104): the key, to 64 bytes, each byte xor p_byte. Made once,
+-- when a key is added, so that verifying needs no more than two calls of the built-in sha256.
+create or replace function pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
+language plpgsql immutable parallel safe as $$
+declare
+  v_block bytea := case when octet_length(p_secret) > 64 then sha256(p_secret) else p_secret end;
+begin
+  v_block := v_block || decode(repeat('00', 64 - octet_length(v_block)), 'hex');
+  for i in 0..63 loop
+    v_block := set_byte(v_block, i, get_byte(v_block, i) # p_byte);
+  end loop;
+  return v_block;
+end
+$$;
+
+-- 256 bits from the server's strong random source (each UUID carries 122).
+create or replace function pgrag_private.random_secret() returns bytea
+language sql volatile parallel safe
+return sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+-- sql/functions/private/internal_mac.sql
+
+-- HMAC-SHA256 of a text under one of this database's own keys, as hex. Key bytes stand only in plain
+-- assignments: in an SQL statement or an SQL-language function they could be printed with the plan.
+-- Nobody but the engine may call it: a function that signs what its caller chooses is a forge.
+create or replace function pgrag_private.internal_mac(p_purpose text, p_message text) returns text
+language plpgsql stable parallel restricted as $$
+declare
+  v_inner bytea;
+  v_outer bytea;
+  v_mac   bytea;
+begin
+  select k.inner_pad, k.outer_pad into v_inner, v_outer
+    from pgrag_private.internal_key k where k.purpose = p_purpose;
+  if not found then
+    raise exception using errcode = 'RG212', message = 'this database has no internal keys',
+      hint = 'It was restored without them: make new ones, as docs/operations.md says.';
+  end if;
+  v_mac := sha256(v_outer || sha256(v_inner || convert_to(p_message, 'UTF8')));
+  return encode(v_mac, 'hex');
+end
+$$;
+
+-- sql/functions/private/verify_token.sql
+
+-- A JWT, HS256, to the principal that it proves. The order is fixed: sizes and alphabet, then the header (it
+-- names the key, so it must be read before the signature is checked), then the signature, and only then is
+-- anything of the payload looked at. An unknown key and a bad signature are one error.
+create or replace function pgrag_private.verify_token(p_token text) returns pgrag_private.principal
+language plpgsql stable parallel restricted as $$
+declare
+  v_parts     text[];
+  v_header    jsonb;
+  v_claims    jsonb;
+  v_key       record;
+  v_mac       bytea;
+  v_given     bytea;
+  v_now       numeric := extract(epoch from clock_timestamp());
+  v_principal pgrag_private.principal;
+begin
+  if octet_length(p_token) > 4096 then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'it is longer than 4096 bytes', hint = 'Pass a compact JWT signed with HS256.';
+  end if;
+  v_parts := string_to_array(p_token, '.');
+  if coalesce(cardinality(v_parts), 0) <> 3
+     or translate(p_token, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.', '') <> '' then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'it is not three parts of base64url', hint = 'Pass a compact JWT signed with HS256.';
+  end if;
+
+  begin
+    v_header := pgrag_private.decode_part(v_parts[1]);
+    v_given  := pgrag_private.decode_base64url(v_parts[3]);
+  exception when others then
+    v_header := null; -- refused below, without the decoder's words
+  end;
+  if v_header is null or v_header ->> 'alg' is distinct from 'HS256' or v_header ? 'crit'
+     or jsonb_typeof(v_header -> 'kid') is distinct from 'string' then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'its header must be a JSON object with alg HS256 and a kid, without crit',
+      hint = 'Mint it with pgrag.tokens.mint, or any JWT library set to HS256.';
+  end if;
+
+  select k.issuer, k.audience, k.inner_pad, k.outer_pad into v_key
+    from pgrag_private.signing_key k where k.kid = v_header ->> 'kid' and k.retired_at is null;
+  if found then
+    v_mac := sha256(v_key.outer_pad || sha256(v_key.inner_pad || convert_to(v_parts[1] || '.' || v_parts[2], 'UTF8')));
+  end if;
+  -- Digests of the two are compared, so that the time taken says nothing of the right signature.
+  -- A MAC has one spelling: the last letter carries two bits that the decoder drops.
+  if v_mac is null or sha256(v_mac) <> sha256(v_given)
+     or translate(rtrim(encode(v_given, 'base64'), '='), '+/', '-_') <> v_parts[3] then
+    raise exception using errcode = 'RG203', message = 'the token''s signature is not accepted',
+      hint = 'Sign with a key that pgrag.add_signing_key registered and that is not retired.';
+  end if;
+
+  begin
+    v_claims := pgrag_private.decode_part(v_parts[2]);
+  exception when others then
+    v_claims := null;
+  end;
+  if v_claims is null
+     or jsonb_typeof(v_claims -> 'sub') is distinct from 'string'
+     or jsonb_typeof(v_claims -> 'tenant') is distinct from 'string'
+     or jsonb_typeof(v_claims -> 'exp') is distinct from 'number'
+     or jsonb_typeof(coalesce(v_claims -> 'nbf', '0'::jsonb)) is distinct from 'number'
+     or coalesce(v_claims ->> 'kind', '') not in ('reader', 'writer', 'admin', 'auditor')
+     or (v_claims ->> 'kind' = 'writer') <> coalesce(jsonb_typeof(v_claims -> 'source') = 'string', false)
+     or length(v_claims ->> 'sub') not between 1 and 200 then
+    raise exception using errcode = 'RG202', message = 'the token is not a token that pgrag understands',
+      detail = 'its claims must hold sub, tenant, exp and kind (reader, writer, admin, auditor); source for a writer and nobody else',
+      hint = 'Mint it with pgrag.tokens.mint, or see the claims in docs/identity.md.';
+  end if;
+  if v_claims ->> 'iss' is distinct from v_key.issuer
+     or not coalesce(v_claims -> 'aud' @> to_jsonb(v_key.audience), false) then
+    raise exception using errcode = 'RG206', message = 'the token was issued by or for somebody else',
+      detail = 'its iss or aud is not the one registered with its key',
+      hint = 'Mint it with the issuer and audience that the key was added with.';
+  end if;
+  if (v_claims ->> 'exp')::numeric <= v_now then
+    raise exception using errcode = 'RG204', message = 'the token has expired', hint = 'Mint a new one.';
+  end if;
+  if (v_claims ->> 'nbf')::numeric > v_now then
+    raise exception using errcode = 'RG205', message = 'the token is not valid yet',
+      hint = 'Wait, or compare the clocks of the two servers.';
+  end if;
+
+  v_principal.kid        := v_header ->> 'kid';
+  v_principal.kind       := v_claims ->> 'kind';
+  v_principal.subject    := v_claims ->> 'sub';
+  v_principal.expires_at := least(floor((v_claims ->> 'exp')::numeric), 253402300799); -- the year 9999
+  select t.tenant_id into v_principal.tenant_id
+    from pgrag_data.tenant t where t.tenant = v_claims ->> 'tenant';
+  select s.source_id into v_principal.source_id
+    from pgrag_data.source s
+   where s.tenant_id = v_principal.tenant_id and s.source = v_claims ->> 'source' and v_principal.kind = 'writer';
+  if v_principal.tenant_id is null or (v_principal.kind = 'writer' and v_principal.source_id is null) then
+    raise exception using errcode = 'RG207', message = 'the token''s tenant or source is not accepted',
+      hint = 'Check the tenant and source that the token was minted for.';
+  end if;
+  select p.principal_id into v_principal.reader_id
+    from pgrag_data.principal p
+   where p.tenant_id = v_principal.tenant_id and p.name = v_principal.subject
+     and p.kind in ('user', 'service') and p.dropped_at is null and v_principal.kind = 'reader';
+  v_principal.reader_id := coalesce(v_principal.reader_id, 0);
+  v_principal.source_id := coalesce(v_principal.source_id, 0);
+  return v_principal;
+end
+$$;
+
+-- base64url without padding to bytes. The alphabet was checked: PostgreSQL's decoder skips white space.
+create or replace function pgrag_private.decode_base64url(p_part text) returns bytea
+language sql immutable parallel safe
+return decode(translate(p_part, '-_', '+/') || repeat('=', (4 - length(p_part) % 4) % 4), 'base64');
+
+-- One part of a token to a JSON object, or null: an object that says a key twice is two statements, not one.
+create or replace function pgrag_private.decode_part(p_part text) returns jsonb
+language plpgsql immutable parallel safe as $$
+declare
+  v_text text := convert_from(pgrag_private.decode_base64url(p_part), 'UTF8');
+begin
+  if v_text is json object with unique keys then
+    return v_text::jsonb;
+  end if;
+  return null;
+end
+$$;
+
+-- sql/functions/private/current_principal.sql
+
+-- The principal of this call: from the token where one is passed, otherwise from the setting that
+-- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
+-- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
+create or replace function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
+language plpgsql stable parallel restricted as $$
+declare
+  v_setting   text := nullif(current_setting('pgrag.principal', true), '');
+  v_fields    text[];
+  v_principal pgrag_private.principal;
+begin
+  if p_token is not null then
+    v_principal := pgrag_private.verify_token(p_token);
+  elsif v_setting is null then
+    raise exception using errcode = 'RG201', message = 'nobody is authenticated in this transaction',
+      hint = 'begin; select pgrag.authenticate($1); …; commit; or, for a single statement, pass the token as p_token.';
+  else
+    v_fields := string_to_array(v_setting, '|');
+    if octet_length(v_setting) > 2048 or cardinality(v_fields) <> 10
+       or sha256(convert_to(v_fields[10], 'UTF8')) is distinct from
+          sha256(convert_to(pgrag_private.internal_mac('session', array_to_string(v_fields[1:9], '|')), 'UTF8'))
+       or v_fields[9] <> pgrag_private.transaction_mark() then
+      raise exception using errcode = 'RG208', message = 'the session''s principal is not accepted',
+        detail = 'the setting pgrag.principal was not made by pgrag.authenticate in this transaction',
+        hint = 'Call pgrag.authenticate in each transaction, and leave the setting alone.';
+    end if;
+    v_principal := row(v_fields[2], v_fields[3], v_fields[4], v_fields[5], v_fields[6],
+                       convert_from(decode(v_fields[7], 'hex'), 'UTF8'), v_fields[8]);
+    if not exists (select from pgrag_private.signing_key k where k.kid = v_principal.kid and k.retired_at is null) then
+      raise exception using errcode = 'RG203', message = 'the token''s signature is not accepted',
+        hint = 'Its key was retired: mint a token with another, and authenticate again.';
+    end if;
+    if v_principal.expires_at <= extract(epoch from clock_timestamp()) then
+      raise exception using errcode = 'RG204', message = 'the token has expired',
+        hint = 'End the transaction, mint a new token and authenticate again.';
+    end if;
+    if clock_timestamp() > transaction_timestamp() + interval '1 hour' then
+      raise exception using errcode = 'RG210', message = 'the transaction is too old for its principal',
+        detail = 'a principal is accepted for one hour of a transaction',
+        hint = 'Commit, begin again and authenticate again.';
+    end if;
+  end if;
+  if v_principal.kind <> all (p_kinds) then
+    raise exception using errcode = 'RG209',
+      message = format('a token of kind %s cannot do this', v_principal.kind),
+      detail = format('needed: %s', array_to_string(p_kinds, ' or ')),
+      hint = 'Mint a token of the kind that the function is for.';
+  end if;
+  return v_principal;
+end
+$$;
+
+-- What ties a setting to one transaction of one backend.
+create or replace function pgrag_private.transaction_mark() returns text
+language sql stable parallel restricted
+return pg_backend_pid() || ':' || (extract(epoch from transaction_timestamp()) * 1000000)::bigint;
+
+-- sql/functions/private/check_name.sql
+
+-- What is only white space or invisible. Spelled out: what [:space:] holds depends on the database's locale.
+create or replace function pgrag_private.is_blank(p_text text) returns boolean
+language sql immutable parallel safe
+return p_text !~ '[^[:space:]\u00A0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF]';
+
+-- Names are keys: they must be sayable in a log line and the same to every client. So no control characters, no
+-- characters that show nothing or turn the direction of writing, and no white space at either end.
+create or replace function pgrag_private.is_sayable(p_text text) returns boolean
+language sql immutable parallel safe
+return p_text <> ''
+   and p_text !~ '[[:cntrl:]\u0080-\u009F\u00AD\u061C\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\uFEFF]'
+   and p_text !~ '^[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]|[[:space:]\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]$';
+
+create or replace function pgrag_private.check_name(p_what text, p_name text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  if p_name is null or length(p_name) > 200 or not pgrag_private.is_sayable(p_name) then
+    raise exception using errcode = 'RG406', message = format('this cannot be the name of the %s', p_what),
+      hint = 'Use 1 to 200 characters, without control characters and without white space at either end.';
+  end if;
+  return p_name;
+end
+$$;
+
+create or replace function pgrag_private.is_language(p_text text) returns boolean
+language sql immutable parallel safe
+return length(p_text) <= 35 and p_text ~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$';
+
+-- A document key is relative to its source: the path of a file on somebody's machine is not an address.
+create or replace function pgrag_private.check_document(p_document text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  if p_document is null or length(p_document) > 1000 or octet_length(p_document) > 2000 or not pgrag_private.is_sayable(p_document)
+     or p_document ~* '^(/|~|[a-z]:|file:)' or p_document ~ '(^|/)[.][.](/|$)' or position(chr(92) in p_document) > 0 then
+    raise exception using errcode = 'RG406', message = 'this is no key for a document',
+      detail = 'a key has 1 to 1000 characters (2000 bytes), is relative to its source, and has no control characters, backslashes or ".."',
+      hint = 'Use the path below the source''s root, with forward slashes, or the source''s own identifier.';
+  end if;
+  return p_document;
+end
+$$;
+
+-- sql/functions/private/find.sql
+
+-- Names to internal ids. "Not there" and "not yours" are the same answer everywhere: RG401.
+create or replace function pgrag_private.not_found(p_what text) returns void
+language plpgsql immutable parallel safe as $$
+begin
+  raise exception using errcode = 'RG401', message = format('there is no such %s', p_what),
+    hint = 'Check the name; what you may not see is answered in the same way.';
+end
+$$;
+
+create or replace function pgrag_private.find_tenant(p_tenant text) returns bigint
+language plpgsql stable parallel restricted as $$
+declare
+  v_id bigint;
+begin
+  select t.tenant_id into v_id from pgrag_data.tenant t where t.tenant = p_tenant;
+  if not found then
+    perform pgrag_private.not_found('tenant');
+  end if;
+  return v_id;
+end
+$$;
+
+create or replace function pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
+language plpgsql stable parallel restricted as $$
+declare
+  v_space pgrag_data.embedding_space;
+begin
+  select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = p_tenant_id and s.space = p_space;
+  if not found then
+    perform pgrag_private.not_found('embedding space');
+  end if;
+  return v_space;
+end
+$$;
+
+create or replace function pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
+language plpgsql stable parallel restricted as $$
+declare
+  v_principal pgrag_data.principal;
+begin
+  select p.* into v_principal from pgrag_data.principal p
+   where p.tenant_id = p_tenant_id and p.name = p_name and p.dropped_at is null;
+  if not found then
+    perform pgrag_private.not_found('principal');
+  end if;
+  return v_principal;
+end
+$$;
+
+-- The source that a writer or an admin acts on: a writer's own, and no other; an admin names one of its tenant.
+create or replace function pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
+language plpgsql stable parallel restricted as $$
+declare
+  v_source pgrag_data.source;
+begin
+  if p_principal.kind = 'admin' and p_source is null then
+    raise exception using errcode = 'RG408', message = 'an administrator must name the source',
+      hint = 'Pass p_source: an administrator''s token is for every source of its tenant.';
+  end if;
+  select s.* into v_source
+    from pgrag_data.source s
+   where s.tenant_id = p_principal.tenant_id
+     and case when p_principal.kind = 'writer'
+              then s.source_id = p_principal.source_id and s.source = coalesce(p_source, s.source)
+              else s.source = p_source end;
+  if not found then
+    perform pgrag_private.not_found('source');
+  end if;
+  return v_source;
+end
+$$;
+
+create or replace function pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
+language plpgsql stable parallel restricted as $$
+declare
+  v_document pgrag_data.document;
+begin
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = p_source.tenant_id and d.source_id = p_source.source_id and d.document = p_document;
+  if not found then
+    perform pgrag_private.not_found('document');
+  end if;
+  return v_document;
+end
+$$;
+
+create or replace function pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
+language plpgsql stable parallel restricted as $$
+declare
+  v_revision pgrag_data.revision;
+begin
+  select r.* into v_revision from pgrag_data.revision r
+   where r.tenant_id = p_document.tenant_id and r.document_id = p_document.document_id and r.revision = p_revision;
+  if not found then
+    perform pgrag_private.not_found('revision');
+  end if;
+  return v_revision;
+end
+$$;
+
+-- sql/functions/private/fingerprint.sql
+
+-- SHA-256 over parts, each with its length in front, so that no two lists of parts read alike.
+create or replace function pgrag_private.fingerprint(variadic p_parts text[]) returns bytea
+language sql immutable parallel safe
+return (
+  select sha256(convert_to(coalesce(string_agg(coalesce(octet_length(part) || ':' || part, '-'), ',' order by n), ''), 'UTF8'))
+    from unnest(p_parts) with ordinality as parts (part, n)
+);
+
+-- sql/functions/private/formats.sql
+
+-- Scores leave the database with six decimals and no trailing zeros, so that a packet's seal survives any JSON library.
+create or replace function pgrag_private.score(p_score double precision) returns numeric
+language sql immutable parallel safe
+return trim_scale(round(p_score::numeric, 6));
+
+-- Times leave it in UTC with microseconds, whatever the caller's settings; an open end of a period is null.
+create or replace function pgrag_private.utc(p_time timestamptz) returns text
+language sql stable parallel safe
+return case when isfinite(p_time) then to_char(p_time, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end;
+
+-- sql/functions/private/to_lexemes.sql
+
+-- Text to lexemes, for chunks and questions alike. The language picks the stemmer, and one that PostgreSQL
+-- does not know is split into words and otherwise left alone ('simple').
+create or replace function pgrag_private.text_config(p_language text) returns regconfig
+language sql immutable parallel safe
+return case split_part(lower(p_language), '-', 1)
+  when 'ar' then 'pg_catalog.arabic'::regconfig
+  when 'ca' then 'pg_catalog.catalan'::regconfig
+  when 'da' then 'pg_catalog.danish'::regconfig
+  when 'de' then 'pg_catalog.german'::regconfig
+  when 'el' then 'pg_catalog.greek'::regconfig
+  when 'en' then 'pg_catalog.english'::regconfig
+  when 'es' then 'pg_catalog.spanish'::regconfig
+  when 'eu' then 'pg_catalog.basque'::regconfig
+  when 'fi' then 'pg_catalog.finnish'::regconfig
+  when 'fr' then 'pg_catalog.french'::regconfig
+  when 'ga' then 'pg_catalog.irish'::regconfig
+  when 'hi' then 'pg_catalog.hindi'::regconfig
+  when 'hu' then 'pg_catalog.hungarian'::regconfig
+  when 'hy' then 'pg_catalog.armenian'::regconfig
+  when 'id' then 'pg_catalog.indonesian'::regconfig
+  when 'it' then 'pg_catalog.italian'::regconfig
+  when 'lt' then 'pg_catalog.lithuanian'::regconfig
+  when 'nb' then 'pg_catalog.norwegian'::regconfig
+  when 'ne' then 'pg_catalog.nepali'::regconfig
+  when 'nl' then 'pg_catalog.dutch'::regconfig
+  when 'nn' then 'pg_catalog.norwegian'::regconfig
+  when 'no' then 'pg_catalog.norwegian'::regconfig
+  when 'pt' then 'pg_catalog.portuguese'::regconfig
+  when 'ro' then 'pg_catalog.romanian'::regconfig
+  when 'ru' then 'pg_catalog.russian'::regconfig
+  when 'sr' then 'pg_catalog.serbian'::regconfig
+  when 'sv' then 'pg_catalog.swedish'::regconfig
+  when 'ta' then 'pg_catalog.tamil'::regconfig
+  when 'tr' then 'pg_catalog.turkish'::regconfig
+  when 'yi' then 'pg_catalog.yiddish'::regconfig
+  else 'pg_catalog.simple'::regconfig
+end;
+
+-- Runs of characters from scripts that PostgreSQL's parser does not divide into words: Thai, Lao, Myanmar, Khmer, kana, Han,
+-- Hangul (spaced, but its words carry their particles), and the supplementary Han planes.
+create or replace function pgrag_private.unspaced_run() returns text
+language sql immutable parallel safe
+return '[\u0e01-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf'
+       '\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003134f]+';
+
+-- A run as its pairs of neighbours, or the one character that it is. Not with substr, which counts from the start of the text each
+-- time: a long run would take seconds.
+create or replace function pgrag_private.pairs_of(p_run text) returns table (pair text, place bigint)
+language sql immutable parallel safe
+begin atomic
+  select c.one || coalesce(c.next, ''), c.place
+    from (select one, lead(one) over (order by place) as next, place from string_to_table(p_run, null) with ordinality as t (one, place)) c
+   where c.next is not null or c.place = 1;
+end;
+
+-- "abc" is ab and bc at neighbouring places, so that a quoted "abc" asks for ab followed by bc; a single one stands alone.
+create or replace function pgrag_private.unspaced_pairs(p_text text) returns tsvector
+language sql immutable parallel safe
+return coalesce((
+  select string_agg(format('''%s'':%s', pair, least(before + place, 16383)), ' ')::tsvector
+    from (select found[1] as run, sum(length(found[1]) + 1) over (order by n) - length(found[1]) as before
+            from regexp_matches(p_text, pgrag_private.unspaced_run(), 'g') with ordinality as matches (found, n)) runs
+   cross join lateral pgrag_private.pairs_of(run)
+), ''::tsvector);
+
+-- PostgreSQL's parser reads the "-402" of "PAY-402" as a negative number and keeps "refund/return" whole as a file's
+-- name, so a hyphen before a digit and a slash between letters or digits split.
+create or replace function pgrag_private.split_joined(p_text text) returns text
+language sql immutable parallel safe
+return regexp_replace(p_text, '([[:alnum:]])(?:-(?=[0-9])|/(?=[[:alnum:]]))', '\1 ', 'g');
+
+-- It takes "snake_case" and "v2.3.1" apart, so an identifier (joined by - _ . / : # and holding a digit or an underscore) is
+-- kept whole as a lexeme of its own, "pay-402", and so is each part of it between / : #.
+create or replace function pgrag_private.spaced_words(p_language text, p_text text) returns tsvector
+language sql immutable parallel safe
+return to_tsvector(pgrag_private.text_config(p_language), pgrag_private.split_joined(p_text))
+  || coalesce((
+       select string_agg(format('''%s'':%s', lexeme, n), ' ')::tsvector
+         from (select distinct lower(part) as lexeme, least(n, 16383) as n
+                 from regexp_matches(p_text, '[[:alnum:]]+(?:[-_./:#][[:alnum:]]+)+', 'g') with ordinality as matches (found, n)
+                cross join lateral unnest(array[found[1]] || regexp_split_to_array(found[1], '[/:#]')) as parts (part)
+                where part ~ '[0-9_]' and part ~ '[-_./:#]' and length(part) <= 200) identifiers
+     ), ''::tsvector);
+
+-- Letters are composed first: a base letter with a mark is the letter. Scripts that write no spaces become pairs of
+-- neighbouring characters instead of words, whatever the language.
+create or replace function pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+language sql immutable parallel safe
+return case when p_text ~ pgrag_private.unspaced_run() then
+         pgrag_private.spaced_words(p_language, regexp_replace(normalize(p_text, nfc), pgrag_private.unspaced_run(), ' ', 'g'))
+         || pgrag_private.unspaced_pairs(normalize(p_text, nfc))
+       else pgrag_private.spaced_words(p_language, normalize(p_text, nfc)) end;
+
+-- How many lexemes a vector stands for, repetitions counted: the length of a document in BM25.
+create or replace function pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
+language sql immutable parallel safe
+return (select coalesce(sum(coalesce(cardinality(positions), 1)), 0)::integer from unnest(p_lexemes) as entry (lexeme, positions, weights));
+
+-- The keys of the index chunk_lex_keys. With the tenant as the seed, one tenant's postings and their statistics are its own. SHA-256
+-- comes first because PostgreSQL's own hash can be run backwards: a word made to have the key of another tenant's word would
+-- count, in what PostgreSQL tells of its scans, the chunks of that tenant that have it.
+-- The cost says that no plan may compute them row by row.
+create or replace function pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
+language sql immutable parallel safe cost 10000
+return array(select hashtextextended(encode(sha256(convert_to(lexeme, 'UTF8')), 'hex') collate "C", p_tenant_id) from unnest(p_lexemes) as l (lexeme));
+grant execute on function pgrag_private.lexeme_keys to pgrag_owner; -- who builds the index
+
+-- sql/functions/private/question.sql
+
+-- A question as it is written. "Two words" in double quotes is a phrase that a hit must hold; -word or -"two words" at
+-- the very end is one that it must not. Anywhere else a hyphen is a hyphen, as in "lift -dash approximate methods" or
+-- "Kunden und -partner", and a quote without its partner is no quote. Nothing here is a syntax error.
+create or replace function pgrag_private.parse_question(p_question text, out words text, out phrases text[], out excluded text[])
+language plpgsql immutable parallel safe as $$
+declare
+  v_question   text := translate(p_question, chr(160), ' '); -- a no-break space, which is one in some locales and not in others
+  v_exclusions text := substring(v_question from '(?:^|\s)((?:-(?:"[^"]+"|[[:alpha:]][^[:space:]"]*)(?:\s+|$))+)$');
+begin
+  words := case when v_exclusions is null then v_question else left(v_question, length(v_question) - length(v_exclusions)) end;
+  if words ~* '(?:^|\s)(?:und|oder|sowie|bzw\.|and|or)\s*$' then
+    words := v_question;
+    v_exclusions := null;
+  end if;
+  excluded := array(select coalesce(match[1], match[2])
+                      from regexp_matches(v_exclusions, '-(?:"([^"]+)"|([[:alpha:]][^[:space:]"]*))', 'g') as m (match));
+  phrases := array(select match[1] from regexp_matches(words, '"([^"]*[[:alnum:]][^"]*)"', 'g') as m (match));
+  words := translate(words, '"', ' ');
+end
+$$;
+
+-- A phrase as a query: its words in order, in a language; null if it has nothing but stop words. Unspaced scripts
+-- are chains of their pairs.
+create or replace function pgrag_private.phrase_query(p_language text, p_phrase text) returns tsquery
+language plpgsql immutable parallel safe as $$
+declare
+  v_phrase text := normalize(p_phrase, nfc);
+  v_config regconfig := pgrag_private.text_config(p_language);
+  v_spaced text := pgrag_private.split_joined(regexp_replace(v_phrase, pgrag_private.unspaced_run(), ' ', 'g'));
+  v_query  tsquery;
+  v_pairs  tsquery;
+begin
+  if to_tsvector(v_config, v_spaced) <> ''::tsvector then -- of an empty one PostgreSQL would tell the client
+    v_query := phraseto_tsquery(v_config, v_spaced);
+  end if;
+  for v_pairs in
+    select (select string_agg(quote_literal(pair), ' <-> ' order by place) from pgrag_private.pairs_of(match[1]))::tsquery
+      from regexp_matches(v_phrase, pgrag_private.unspaced_run(), 'g') as m (match)
+  loop
+    v_query := coalesce(v_query && v_pairs, v_pairs);
+  end loop;
+  return v_query;
+end
+$$;
+
+-- What a chunk of a language must and must not hold; null: there is no such condition, or it has only stop words.
+create or replace function pgrag_private.question_condition(p_language text, p_phrases text[], p_excluded text[]) returns tsquery
+language plpgsql immutable parallel safe as $$
+declare
+  v_condition tsquery;
+  v_query     tsquery;
+  v_text      text;
+begin
+  foreach v_text in array p_phrases loop
+    v_query := pgrag_private.phrase_query(p_language, v_text);
+    v_condition := coalesce(v_condition && v_query, v_condition, v_query);
+  end loop;
+  foreach v_text in array p_excluded loop
+    v_query := !! pgrag_private.phrase_query(p_language, v_text);
+    v_condition := coalesce(v_condition && v_query, v_condition, v_query);
+  end loop;
+  return v_condition;
+end
+$$;
+
+-- The lexemes of phrases: a chunk that holds the phrases has all of them.
+create or replace function pgrag_private.phrase_lexemes(p_language text, p_phrases text[]) returns text[]
+language sql immutable parallel safe
+return (select array_agg(distinct lexeme)
+          from unnest(p_phrases) as p (phrase)
+         cross join lateral unnest(tsvector_to_array(
+           to_tsvector(pgrag_private.text_config(p_language), pgrag_private.split_joined(
+             regexp_replace(normalize(phrase, nfc), pgrag_private.unspaced_run(), ' ', 'g')))
+           || pgrag_private.unspaced_pairs(normalize(phrase, nfc)))) as l (lexeme));
+
+-- sql/functions/private/readers_of.sql
+
+-- Who the reader is, for access: itself, the groups it is in, the groups they are in, and everyone. UNION
+-- stops at what it has seen, so a cycle of groups ends; a dropped principal leads nowhere.
+create or replace function pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+language sql stable parallel restricted
+begin atomic
+  with recursive closure (principal_id) as (
+    select p.principal_id from pgrag_data.principal p
+     where p.tenant_id = p_tenant_id and p.principal_id = p_reader_id and p.dropped_at is null
+    union
+    select g.principal_id
+      from closure c
+      join pgrag_data.membership m on m.tenant_id = p_tenant_id and m.member_id = c.principal_id
+      join pgrag_data.principal g on g.tenant_id = p_tenant_id and g.principal_id = m.group_id and g.dropped_at is null
+  )
+  select c.principal_id from closure c
+  union all
+  select p.principal_id from pgrag_data.principal p
+   where p.tenant_id = p_tenant_id and p.kind = 'everyone' and exists (select from closure);
+end;
+
+-- The access lists that let the reader in.
+create or replace function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
+language sql stable parallel restricted
+begin atomic
+  select distinct e.acl_id
+    from pgrag_private.closure(p_tenant_id, p_reader_id) as c (principal_id)
+    join pgrag_data.acl_entry e on e.tenant_id = p_tenant_id and e.principal_id = c.principal_id;
+end;
+
+-- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
+-- it is read again in a statement of its own, which sees what the other committed.
+create or replace function pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_ids         bigint[];
+  v_fingerprint bytea;
+  v_acl_id      bigint;
+begin
+  select array_agg(p.principal_id order by p.principal_id) into v_ids
+    from pgrag_data.principal p
+   where p.tenant_id = p_tenant_id and p.name = any (p_readers) and p.dropped_at is null;
+  v_ids := coalesce(v_ids, '{}');
+  if cardinality(v_ids) <> (select count(distinct reader) from unnest(p_readers) as r (reader)) then
+    raise exception using errcode = 'RG401', message = 'there is no such reader',
+      detail = 'at least one of the names is not a user, service or group of this tenant',
+      hint = 'Create it with pgrag.put_principal; "everyone" stands for every known principal of the tenant.';
+  end if;
+  v_fingerprint := pgrag_private.fingerprint(variadic v_ids::text[]);
+
+  select a.acl_id into v_acl_id from pgrag_data.acl a where a.tenant_id = p_tenant_id and a.fingerprint = v_fingerprint;
+  if not found then
+    insert into pgrag_data.acl (tenant_id, fingerprint) values (p_tenant_id, v_fingerprint)
+      on conflict on constraint acl_fingerprint_key do nothing
+      returning acl_id into v_acl_id;
+    if v_acl_id is null then
+      select a.acl_id into v_acl_id from pgrag_data.acl a where a.tenant_id = p_tenant_id and a.fingerprint = v_fingerprint;
+    else
+      insert into pgrag_data.acl_entry (tenant_id, acl_id, principal_id)
+      select p_tenant_id, v_acl_id, id from unnest(v_ids) as i (id);
+    end if;
+  end if;
+  return v_acl_id;
+end
+$$;
+
+-- sql/functions/private/effective_revision.sql
+
+-- The revisions of a document that have been put in force and were not withdrawn, with the activation that last put
+-- each in force. A rollback withdraws every revision put in force after the one that it goes back to.
+create or replace function pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint)
+returns table (revision_id bigint, activation_id bigint)
+language sql stable parallel restricted
+begin atomic
+  select put.revision_id, put.activation_id
+    from (select a.revision_id, max(a.activation_id) as activation_id
+            from pgrag_data.activation a
+           where a.tenant_id = p_tenant_id and a.document_id = p_document_id
+           group by a.revision_id) put
+   where not exists (
+     select from pgrag_data.activation b
+      where b.tenant_id = p_tenant_id and b.document_id = p_document_id and b.action = 'rollback'
+        and b.activation_id > put.activation_id
+        and put.activation_id > (select coalesce(max(t.activation_id), 0) from pgrag_data.activation t
+                                  where t.tenant_id = b.tenant_id and t.document_id = b.document_id
+                                    and t.revision_id = b.revision_id and t.activation_id < b.activation_id));
+end;
+
+-- The revision of a document that is in force at a time: one that stands, whose effective period holds the time; of
+-- several, the one that took effect last, and of those the one put in force last. A revision that was never active
+-- is in force at no time. At most one row: as a set it is planned within its caller's query, where a scalar function
+-- would be planned anew for each document (measured: 50 times the cost).
+create or replace function pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamptz)
+returns table (revision_id bigint)
+language sql stable parallel restricted
+begin atomic
+  select r.revision_id
+    from pgrag_private.standing_revisions(p_tenant_id, p_document_id) s
+    join pgrag_data.revision r on r.tenant_id = p_tenant_id and r.revision_id = s.revision_id
+   where r.effective_from <= p_at and p_at < r.effective_to
+   order by r.effective_from desc, s.activation_id desc
+   limit 1;
+end;
+
+-- sql/functions/private/facet_keys.sql
+
+-- The keys of the index revision_facets: what a revision can be filtered by, hashed as lexemes are.
+create or replace function pgrag_private.facet_keys(
+  p_tenant_id bigint, p_language text, p_product text, p_version text, p_tags text[], p_metadata jsonb
+) returns bigint[]
+language sql immutable parallel safe cost 10000
+return pgrag_private.lexeme_keys(p_tenant_id, array(
+  select facet
+    from (values ('language=' || p_language), ('product=' || p_product), ('version=' || p_version)) as f (facet)
+   where facet is not null
+  union all
+  select 'tag=' || tag from unnest(p_tags) as t (tag)
+  union all
+  -- 1.0 is 1 for @>, which has the last word, so it must have the same key.
+  select name || '=' || case jsonb_typeof(value) when 'number' then trim_scale(value::numeric)::text else value::text end
+    from jsonb_each(p_metadata) as m (name, value)
+   where jsonb_typeof(value) <> 'array'
+  union all
+  -- A key for each element and none for the list: an empty one is in every list.
+  select name || '[]=' || element
+    from jsonb_each(p_metadata) as m (name, value)
+   cross join lateral jsonb_array_elements(case jsonb_typeof(value) when 'array' then value end) as e (element)));
+
+create or replace function pgrag_private.facet_keys_any(p_tenant_id bigint, p_name text, p_values text[]) returns bigint[]
+language sql immutable parallel safe
+return pgrag_private.lexeme_keys(p_tenant_id, array(select p_name || '=' || value from unnest(p_values) as v (value)));
+
+grant execute on function pgrag_private.facet_keys to pgrag_owner; -- who builds the index
+
+-- sql/functions/private/scope.sql
+
+-- The scope: the revisions that this reader may be shown, decided before any ranking. Everything after it
+-- (document frequencies, average length, candidates) is computed over these rows and no others.
+-- p_as_of null: the active revision, while it is in force; otherwise the one effective at that time. Access
+-- and tombstones are today's either way.
+--
+-- What a scan touches can be counted by any role, so OFFSET 0 keeps the filters behind the access rules: a plan that begins
+-- with a filter touches hidden rows that pass it. p_index allows that, for a reader who may see more documents than
+-- scope_first_limit(): the filters are then answered by their indexes first.
+create or replace function pgrag_private.visible_revisions(
+  p_tenant_id bigint, p_acls bigint[], p_as_of timestamptz, p_filter jsonb, p_index boolean default false
+)
+returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
+language plpgsql stable parallel restricted rows 10000 set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+declare
+  v_sources   text[]   := pgrag_private.filter_values(p_filter, 'source');
+  v_languages text[]   := pgrag_private.filter_values(p_filter, 'language');
+  v_products  text[]   := pgrag_private.filter_values(p_filter, 'product');
+  v_versions  text[]   := pgrag_private.filter_values(p_filter, 'version');
+  v_tags      text[]   := pgrag_private.filter_values(p_filter, 'tags');
+  v_from      date     := pgrag_private.filter_date(p_filter, 'date_from');
+  v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
+  v_metadata  jsonb    := p_filter -> 'metadata';
+begin
+  if p_index and p_as_of is null and p_filter - 'source' <> '{}'
+     and (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls)
+                                   and d.active_revision_id is not null and d.deleted_at is null
+                                 limit pgrag_private.scope_first_limit() + 1) as seen) > pgrag_private.scope_first_limit() then
+    return query
+    select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
+      from pgrag_data.revision r
+      join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id and d.active_revision_id = r.revision_id
+      join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+     where r.tenant_id = p_tenant_id
+       and d.acl_id = any (p_acls)
+       and d.deleted_at is null
+       and transaction_timestamp() < r.effective_to
+       and (v_sources is null or s.source = any (v_sources))
+       and (v_languages is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   && pgrag_private.facet_keys_any(p_tenant_id, 'language', v_languages))
+       and (v_products is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   && pgrag_private.facet_keys_any(p_tenant_id, 'product', v_products))
+       and (v_versions is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   && pgrag_private.facet_keys_any(p_tenant_id, 'version', v_versions))
+       and (v_tags is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   @> pgrag_private.facet_keys_any(p_tenant_id, 'tag', v_tags))
+       and (v_metadata is null or pgrag_private.facet_keys(r.tenant_id, r.language, r.product, r.version, r.tags, r.metadata)
+                                   @> pgrag_private.facet_keys(p_tenant_id, null, null, null, '{}', v_metadata))
+       -- Keys are hashes, and of lists not the whole of containment; the values decide.
+       and (v_languages is null or r.language = any (v_languages))
+       and (v_products is null or r.product = any (v_products))
+       and (v_versions is null or r.version = any (v_versions))
+       and (v_tags is null or r.tags @> v_tags)
+       and (v_metadata is null or r.metadata @> v_metadata)
+       and (v_from is null or r.dated >= v_from)
+       and (v_to is null or r.dated <= v_to);
+    return;
+  end if;
+  return query
+  select p.revision_id, p.languages, p.chunk_count, p.lexeme_count
+    from (select r.revision_id, r.languages, r.chunk_count, r.lexeme_count,
+                 s.source, r.language, r.product, r.version, r.tags, r.dated, r.metadata
+            from pgrag_data.document d
+           cross join lateral (
+             select d.active_revision_id as revision_id where p_as_of is null
+             union all
+             select e.revision_id from pgrag_private.effective_revision(d.tenant_id, d.document_id, p_as_of) e
+              where p_as_of is not null
+           ) f
+            join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = f.revision_id
+            join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+           where d.tenant_id = p_tenant_id
+             and d.acl_id = any (p_acls)
+             and d.deleted_at is null
+             and coalesce(p_as_of, transaction_timestamp()) < r.effective_to
+          offset 0) p
+   where (v_sources is null or p.source = any (v_sources))
+     and (v_languages is null or p.language = any (v_languages))
+     and (v_products is null or p.product = any (v_products))
+     and (v_versions is null or p.version = any (v_versions))
+     and (v_tags is null or p.tags @> v_tags)
+     and (v_from is null or p.dated >= v_from)
+     and (v_to is null or p.dated <= v_to)
+     and (v_metadata is null or p.metadata @> v_metadata);
+end
+$$;
+
+create or replace function pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamptz, p_filter jsonb)
+returns bigint[]
+language plpgsql stable parallel restricted as $$
+begin
+  return array(
+    select v.revision_id
+      from pgrag_private.visible_revisions(p_tenant_id, array(select pgrag_private.permitted_acls(p_tenant_id, p_reader_id)), p_as_of, p_filter) v
+     order by v.revision_id);
+end
+$$;
+
+-- The scope of a search. Up to scope_first_limit() chunks, in strict isolation, for an as-of question and with a filter other than
+-- by source its revisions are listed, grouped by the languages of their chunks; else it is counted, which takes as long
+-- for a million chunks as for none.
+create or replace function pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request)
+returns pgrag_private.search_scope
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+declare
+  v_scope   pgrag_private.search_scope;
+  v_sources text[] := pgrag_private.filter_values(p_search.filter, 'source');
+begin
+  v_scope.tenant_id := p_tenant_id;
+  v_scope.acls := array(select pgrag_private.permitted_acls(p_tenant_id, p_reader_id));
+  if p_search.isolation = 'auto' and p_search.as_of is null and coalesce(p_search.filter - 'source', '{}') = '{}' then
+    v_scope.sources := case when v_sources is not null then
+                         array(select s.source_id from pgrag_data.source s where s.tenant_id = p_tenant_id and s.source = any (v_sources)) end;
+    -- Both sums in one reading of the ledger.
+    with total as materialized (
+      select t.acl_id, t.languages, sum(t.documents) as documents, sum(t.chunks) as chunks, sum(t.lexemes) as lexemes
+        from unnest(v_scope.acls) as a (acl_id)
+        join pgrag_data.scope_total t on t.tenant_id = p_tenant_id and t.acl_id = a.acl_id
+       where transaction_timestamp() < t.until and (v_scope.sources is null or t.source_id = any (v_scope.sources))
+       group by t.acl_id, t.languages
+      having sum(t.chunks) > 0
+    )
+    select (select coalesce(sum(t.documents), 0) from total t), (select coalesce(sum(t.chunks), 0) from total t),
+           (select array_agg(a.chunks order by a.acl_id) from (select t.acl_id, sum(t.chunks) as chunks from total t group by t.acl_id) a),
+           array(select distinct t.acl_id from total t order by t.acl_id),
+           array(select (t.languages, null, null, sum(t.chunks), sum(t.lexemes))::pgrag_private.scope_part
+                   from total t group by t.languages order by t.languages)
+      into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_scope.acls, v_scope.parts;
+    if v_scope.chunks > pgrag_private.scope_first_limit() then
+      return v_scope;
+    end if;
+  end if;
+  v_scope.acl_chunks := null;
+  v_scope.parts := array(
+    select (v.languages, array_agg(v.revision_id order by v.revision_id), array_agg(v.chunk_count order by v.revision_id),
+            sum(v.chunk_count), sum(v.lexeme_count))::pgrag_private.scope_part
+      from pgrag_private.visible_revisions(p_tenant_id, v_scope.acls, p_search.as_of, p_search.filter, p_search.isolation = 'auto') v
+     group by v.languages
+     order by v.languages);
+  select coalesce(array_agg(r.revision_id), '{}'), coalesce(sum(p.chunks) filter (where r.n = 1), 0)
+    into v_scope.revisions, v_scope.chunks
+    from unnest(v_scope.parts) as p cross join lateral unnest(p.revisions) with ordinality as r (revision_id, n);
+  v_scope.documents := cardinality(v_scope.revisions);
+  return v_scope;
+end
+$$;
+
+-- Whether a row that an index has found is visible: a condition for statements that are put together, on the row of that name.
+-- $1 is the tenant; p_scope names the parameter that has acls, sources and revisions. A scalar sub-select, row by row:
+-- it cannot become a join, by which the planner might begin.
+create or replace function pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text
+language sql immutable parallel safe
+return replace(replace(case when p_counted then
+  '(select d.acl_id from pgrag_data.document d
+     where d.tenant_id = $1 and d.active_revision_id = %.revision_id and d.deleted_at is null and transaction_timestamp() < d.active_until
+       and ((@).sources is null or d.source_id = any ((@).sources))) = any ((@).acls)'
+  else '%.revision_id + 0 = any ((@).revisions)' end, '%', p_row), '@', p_scope);
+
+-- The languages of a scope, together those whose words are stemmed alike: "en" with "en-GB", and all that have no stemmer. What a
+-- search does it does once for each of these, of which there are some thirty; of languages there is no end.
+create or replace function pgrag_private.scope_languages(p_parts pgrag_private.scope_part[]) returns table (languages text[])
+language sql stable parallel safe
+begin atomic
+  select array_agg(l.language order by l.language)
+    from (select distinct l.language collate "C" as language
+            from unnest(p_parts) as p cross join lateral unnest(p.languages) as l (language)) l
+   group by pgrag_private.text_config(l.language)
+   order by 1;
+end;
+
+-- Filters narrow what may be seen, and never widen it. A key that is not known is refused, not ignored: a
+-- filter that silently does nothing shows more than was asked for.
+create or replace function pgrag_private.check_filter(p_filter jsonb) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_key   text;
+  v_value jsonb;
+begin
+  if p_filter is null then
+    return;
+  end if;
+  if jsonb_typeof(p_filter) <> 'object' or octet_length(p_filter::text) > 8192 then
+    raise exception using errcode = 'RG304', message = 'the filter must be a JSON object of at most 8192 bytes',
+      hint = 'For example {"source": "handbook", "tags": ["refund"]}.';
+  end if;
+  for v_key, v_value in select key, value from jsonb_each(p_filter) loop
+    if v_key in ('source', 'language', 'product', 'version', 'tags') then
+      if jsonb_typeof(v_value) = 'string' and v_key <> 'tags' then
+        continue;
+      end if;
+      if jsonb_typeof(v_value) = 'array' and jsonb_array_length(v_value) between 1 and 100
+         and not jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")') then
+        continue;
+      end if;
+      raise exception using errcode = 'RG304', message = format('the filter %s must be text or a list of 1 to 100 texts', v_key),
+        hint = 'Of a list, one must match; of tags, which are always a list, all must.';
+    elsif v_key in ('date_from', 'date_to') then
+      if jsonb_typeof(v_value) <> 'string' or (v_value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$'
+         or not pg_input_is_valid(v_value #>> '{}', 'date') then
+        raise exception using errcode = 'RG304', message = format('the filter %s must be a date', v_key),
+          hint = 'Write it as YYYY-MM-DD.';
+      end if;
+    elsif v_key = 'metadata' then
+      perform pgrag_private.check_metadata(v_value, 'RG304', 'the filter metadata');
+    else
+      raise exception using errcode = 'RG304', message = 'the filter has a key that is not known',
+        detail = format('key: %s', left(v_key, 100)),
+        hint = 'Known keys: source, language, product, version, tags, date_from, date_to, metadata.';
+    end if;
+  end loop;
+end
+$$;
+
+-- Free metadata: names with a text, a number, a truth value, or a list of texts. A filter's are those that must be there.
+create or replace function pgrag_private.check_metadata(p_metadata jsonb, p_code text, p_what text) returns void
+language plpgsql immutable parallel safe as $$
+begin
+  if p_metadata is null or jsonb_typeof(p_metadata) <> 'object' or octet_length(p_metadata::text) > 8192
+     or jsonb_path_exists(p_metadata, 'strict $.* ? (@.type() == "object" || @.type() == "null")')
+     or jsonb_path_exists(p_metadata, 'strict $.* ? (@.type() == "array")[*] ? (@.type() != "string")') then
+    raise exception using errcode = p_code,
+      message = p_what || ' must be a JSON object of at most 8192 bytes, each value a text, number, truth value or list of texts',
+      hint = 'For example {"team": "billing", "priority": 3, "regions": ["eu"]}; a number is no text that looks like one.';
+  end if;
+end
+$$;
+
+create or replace function pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
+language sql immutable parallel safe
+return case jsonb_typeof(p_filter -> p_key)
+  when 'string' then array[p_filter ->> p_key]
+  when 'array' then array(select value from jsonb_array_elements_text(p_filter -> p_key))
+end;
+
+create or replace function pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
+language sql stable parallel safe
+return (p_filter ->> p_key)::date;
+
+-- sql/functions/private/browse.sql
+
+-- What the browsing views show: the session's scope. Each policy calls it once a statement, as an InitPlan.
+-- It runs as the engine for a caller who may read nothing, so its settings are pinned like a public function's.
+create or replace function pgrag_private.browse_revisions() returns bigint[]
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'reader');
+begin
+  return pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null);
+end
+$$;
+
+create or replace function pgrag_private.browse_tenant() returns bigint
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (pgrag_private.current_principal(null, 'reader')).tenant_id;
+end
+$$;
+
+-- sql/functions/private/lexical_plan.sql
+
+-- How the lexical lane will look for a question and its probes: one plan for each wording and each stemmer that the
+-- scope needs, because a chunk is looked for with the lexemes of its own language.
+--
+-- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
+-- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
+-- chunks at least, and about 10,000 at the most. The others are not searched for, only scored; how rare each is, is
+-- estimated from 1,000 chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
+create or replace function pgrag_private.lexical_plans(
+  p_scope pgrag_private.search_scope, p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
+) returns pgrag_private.lexical_plan[]
+language plpgsql stable parallel restricted as $$
+declare
+  words_bound constant integer := 64;
+  v_plans     pgrag_private.lexical_plan[] := '{}';
+  v_plan      pgrag_private.lexical_plan;
+  v_counts    integer[];
+  v_lexemes   text[];
+  v_query     tsquery;
+  v_sum       double precision;  -- chunks that the lexemes searched for are expected to find
+begin
+  v_plan.acls := p_scope.acls;
+  v_plan.sources := p_scope.sources;
+  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_scope.parts) as p;
+  for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_scope.parts) s loop
+    select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
+      from unnest(p_scope.parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
+     where p.languages && v_plan.languages;
+    v_plan.route := case when p_index then 'index' else 'scope' end;
+    v_plan.condition := pgrag_private.question_condition(v_plan.languages[1], p_phrases, p_excluded);
+    v_plan.must_hold := pgrag_private.phrase_lexemes(v_plan.languages[1], p_phrases);
+    for v_wording in 0 .. cardinality(p_wordings) - 1 loop
+      v_plan.wording := v_wording;
+      v_lexemes := tsvector_to_array(pgrag_private.to_lexemes(v_plan.languages[1], p_wordings[v_wording + 1]));
+      continue when cardinality(v_lexemes) = 0;
+      v_plan.left_out := greatest(cardinality(v_lexemes) - words_bound, 0);
+      v_plan.df := null;
+      if p_index or v_plan.left_out > 0 then
+        select array_agg(s.lexeme order by s.df, s.lexeme collate "C"), array_agg(s.df order by s.df, s.lexeme collate "C")
+          into v_plan.lexemes, v_plan.df
+          from (select e.lexeme, e.df
+                  from pgrag_private.estimate_df(p_scope, v_plan.revisions, v_counts, v_plan.languages, v_lexemes) e
+                 order by e.seen desc, e.df, e.lexeme collate "C"  -- over the bound, what the sample has not goes first
+                 limit words_bound) s;
+      else
+        v_plan.lexemes := v_lexemes;
+      end if;
+      v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
+      v_plan.searched := 0;
+      v_sum := 0;
+      foreach v_query in array v_plan.queries loop
+        exit when p_index and v_sum + v_plan.df[v_plan.searched + 1] > 10000 and pgrag_private.index_finds(p_scope.tenant_id, v_plan, 100);
+        v_plan.any_query := case when v_plan.searched = 0 then v_query else v_plan.any_query || v_query end;
+        v_plan.searched := v_plan.searched + 1;
+        v_sum := v_sum + coalesce(v_plan.df[v_plan.searched], 0);
+      end loop;
+      -- A quoted phrase: rather than some of the chunks by their rarest words, the index finds all that can hold the phrase.
+      if v_plan.must_hold is not null and v_plan.searched < cardinality(v_plan.queries) then
+        foreach v_query in array v_plan.queries[v_plan.searched + 1:] loop
+          v_plan.any_query := v_plan.any_query || v_query;
+        end loop;
+        v_plan.searched := 0;
+      elsif p_index and v_plan.searched = cardinality(v_lexemes) then
+        -- In the order of the other route: sums of the same numbers in another order differ in the last bit, and so would ties.
+        v_plan.lexemes := v_lexemes;
+        v_plan.queries := array(select pgrag_private.lexeme_query(lexeme) from unnest(v_lexemes) with ordinality as l (lexeme, n) order by n);
+      end if;
+      -- A pair of characters that straddles two words is in no text, and so as rare as can be: pairs count half.
+      v_plan.worth := array(select case when lexeme ~ pgrag_private.unspaced_run() then 0.5 else 1 end
+                              from unnest(v_plan.lexemes) with ordinality as l (lexeme, n) order by n);
+      v_plans := v_plans || v_plan;
+    end loop;
+  end loop;
+  return v_plans;
+end
+$$;
+
+-- Up to so many visible chunks each is read, which takes no longer than the index and tells nothing by its time.
+create or replace function pgrag_private.scope_first_limit() returns integer
+language sql immutable parallel safe
+return 20000;
+
+create or replace function pgrag_private.lexeme_query(p_lexeme text) returns tsquery
+language sql immutable parallel safe
+return array_to_tsvector(array[p_lexeme])::text::tsquery;
+
+-- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
+-- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
+-- documents that are alike. Of a counted one, one of every n under each access list: a document about there, and of
+-- its chunks any, weighted by how many it has. A lexeme that the sample has not is taken to be in half as many as one
+-- that it has once.
+create or replace function pgrag_private.estimate_df(
+  p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
+) returns table (lexeme text, df double precision, seen boolean)
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+declare
+  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
+  v_ends bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(coalesce(p_chunk_counts::bigint[], p_scope.acl_chunks)) as c (n));
+  v_all  bigint := v_ends[cardinality(v_ends)]; -- all chunks in one row
+  v_step bigint;
+begin
+  if p_revisions is null then
+    v_size := v_size / 2; -- each takes three look-ups more
+    v_all := (select sum(p.chunks) from unnest(p_scope.parts) as p where p.languages && p_languages);
+  end if;
+  v_step := greatest(ceil(v_ends[cardinality(v_ends)]::double precision / v_size), 1);
+  return query
+  with place as (
+    select p.place, width_bucket(p.place, v_ends) + 1 as n
+      from (select b.block * v_step + (hashint8(b.block) & 2147483647) % v_step as place
+              from generate_series(0, (v_ends[cardinality(v_ends)] - 1) / v_step) as b (block)) p
+     where p.place < v_ends[cardinality(v_ends)]
+  ), range as materialized (
+    select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
+      from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
+     cross join lateral (select min(d.document_id) as lowest, max(d.document_id) as highest from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null) e
+     where p_revisions is null
+  ), sampled as materialized (
+    select l.lexemes, 1::double precision as weight
+      from place s
+     cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
+                          where c.tenant_id = p_scope.tenant_id and c.revision_id = p_revisions[s.n]
+                            and c.chunk_no = s.place - coalesce(v_ends[s.n - 1], 0) + 1 offset 0) l
+     where p_revisions is not null and l.language = any (p_languages)
+    union all
+    select l.lexemes, r.chunk_count
+      from place s
+      join range a on a.n = s.n
+     cross join lateral (select d.active_revision_id, d.source_id, d.active_until from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
+                            and d.document_id >= a.lowest + ((s.place - a.before) * (a.highest - a.lowest)::double precision / a.chunks)::bigint
+                          order by d.document_id limit 1) d
+     cross join lateral (select r.chunk_count from pgrag_data.revision r
+                          where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
+     cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
+                          where c.tenant_id = p_scope.tenant_id and c.revision_id = d.active_revision_id
+                            and c.chunk_no = (hashint8(s.place) & 2147483647) % r.chunk_count + 1 offset 0) l
+     where transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+       and l.language = any (p_languages)
+  )
+  select w.lexeme,
+         case when count(s.lexemes) > 0 and p_revisions is null then v_all * sum(s.weight) / (select sum(weight) from sampled)
+              else coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step end,
+         count(s.lexemes) > 0
+    from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
+    left join sampled s on s.lexemes @@ w.query
+   group by w.lexeme;
+end
+$$;
+
+-- Whether the lexemes that a plan searches for so far find that many visible chunks.
+create or replace function pgrag_private.index_finds(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_count integer) returns boolean
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
+declare
+  v_keys bigint[] := pgrag_private.lexeme_keys(p_tenant_id, p_plan.lexemes[:p_plan.searched]);
+begin
+  return p_plan.searched > 0 and p_count <= (
+    select count(*)
+      from (select from pgrag_data.chunk_lex l
+             where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) && v_keys and l.tenant_id + 0 = p_tenant_id
+               and l.language = any (p_plan.languages) and l.lexemes @@ p_plan.any_query
+               and case when p_plan.revisions is not null then l.revision_id + 0 = any (p_plan.revisions)
+                        else (select d.acl_id from pgrag_data.document d
+                               where d.tenant_id = p_tenant_id and d.active_revision_id = l.revision_id and d.deleted_at is null
+                                 and transaction_timestamp() < d.active_until
+                                 and (p_plan.sources is null or d.source_id = any (p_plan.sources))) = any (p_plan.acls) end
+             limit p_count) as seen);
+end
+$$;
+
+-- Whether anything visible holds all quoted phrases. One search of a question that has some; it ends at the first.
+create or replace function pgrag_private.phrases_occur(p_scope pgrag_private.search_scope, p_phrases text[], p_index boolean)
+returns boolean
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_seqscan = off set work_mem = '32MB' as $$
+declare
+  v_languages text[];
+  v_condition tsquery;
+  v_revisions bigint[];
+  v_keys      bigint[];
+  v_asked     boolean := false;
+begin
+  for v_languages in select s.languages from pgrag_private.scope_languages(p_scope.parts) s loop
+    v_condition := pgrag_private.question_condition(v_languages[1], p_phrases, '{}');
+    continue when v_condition is null;
+    v_asked := true;
+    select array_agg(r.revision_id) into v_revisions
+      from unnest(p_scope.parts) as p cross join lateral unnest(p.revisions) as r (revision_id)
+     where p.languages && v_languages;
+    if not p_index then
+      if exists (
+        select from unnest(v_revisions) as s (revision_id)
+         cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
+                              where c.tenant_id = p_scope.tenant_id and c.revision_id = s.revision_id offset 0) l
+         where l.language = any (v_languages) and l.lexemes @@ v_condition) then
+        return true;
+      end if;
+    else
+      v_keys := pgrag_private.lexeme_keys(p_scope.tenant_id, pgrag_private.phrase_lexemes(v_languages[1], p_phrases));
+      if exists (
+        select from pgrag_data.chunk_lex l
+         where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) @> v_keys and l.tenant_id + 0 = p_scope.tenant_id
+           and l.language = any (v_languages) and l.lexemes @@ v_condition
+           and case when v_revisions is not null then l.revision_id + 0 = any (v_revisions)
+                    else (select d.acl_id from pgrag_data.document d
+                           where d.tenant_id = p_scope.tenant_id and d.active_revision_id = l.revision_id and d.deleted_at is null
+                             and transaction_timestamp() < d.active_until
+                             and (p_scope.sources is null or d.source_id = any (p_scope.sources))) = any (p_scope.acls) end) then
+        return true;
+      end if;
+    end if;
+  end loop;
+  return not v_asked;
+end
+$$;
+
+-- The words of the question that were not looked for, for the result to say; null: all were.
+create or replace function pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
+language sql stable parallel safe
+return (select nullif(jsonb_strip_nulls(jsonb_build_object(
+          'words_not_searched', (select jsonb_agg(distinct lexeme)
+                                   from unnest(p_plans) as p
+                                  cross join lateral unnest(p.lexemes[p.searched + 1:]) as l (lexeme)
+                                  where p.searched > 0), -- 0: the index finds all that can hold the phrase
+          'words_left_out', nullif((select max(p.left_out) from unnest(p_plans) as p), 0))), '{}'));
+
+-- Why the lexical lane gave a hit its score: the question's lexemes that it holds, what each adds, the most first.
+create or replace function pgrag_private.matched_terms(
+  p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer, p_plans pgrag_private.lexical_plan[], p_tf double precision[], p_part double precision[]
+) returns jsonb
+language sql stable parallel restricted
+begin atomic
+  select coalesce(jsonb_agg(jsonb_build_object('term', t.lexeme, 'tf', t.tf::integer, 'score', pgrag_private.score(t.part))
+                            order by t.part desc, t.lexeme collate "C"), '[]')
+    from unnest(p_plans) as p
+    join pgrag_data.chunk c on c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no and c.language = any (p.languages)
+   cross join lateral unnest(p.lexemes, p_tf, p_part) as t (lexeme, tf, part)
+   where p.wording = 0 and t.tf > 0;
+end;
+
+-- sql/functions/private/lexical_lane.sql
+
+-- The lexical lane: BM25 (k1 = 1.2, b = 0.75) over the chunks of one plan, the best p_limit (ties broken by
+-- chunk id), and those that the caller asks about (p_also_…), if they hold any word.
+--
+-- All statistics are the reader's own: the document frequency of a lexeme is counted among the hits of this very pass,
+-- so no score depends on a row that the reader may not see. Each lexeme has a slot, a column that is computed once a
+-- row: measured, a quarter of the time of joining rows with lexemes.
+--
+-- The frequency of a term: for a single lexeme ts_rank('{1,1,1,1}', …) is 1/1 + 1/4 + … + 1/tf², over pi²/6, and the
+-- tail of that series is 1/(tf + ½) to within rounding, so that 6/pi² / (1 - ts_rank), rounded down, is tf, up to 255.
+--
+--   score       sum(idf * (k1 + 1) * tf / (tf + K)),  K = k1 * (1 - b + b * length / average),  idf = ln(1 + (N - df + ½) / (df + ½))
+--   part        what each lexeme adds to it, and tf its frequency, in the order of the plan
+--   share       score over the most that the wording could score, sum(worth * idf * (k1 + 1)): from 0 to 1, whatever the question;
+--               of pairs of characters, which count half, to 2: cut off at 1, the best would be ties
+--   coverage    how much of the question is there at all: the idf of the lexemes that the chunk has, over that of all
+--   evidence    share again, at most 1
+-- The last two are there to be compared with a threshold, across questions, scopes and readers. Their idf is smoothed as if the
+-- scope had a hundred chunks more and each lexeme were in one of them more: whoever sees one chunk and whoever sees a million
+-- get about the same number for the same hit.
+create or replace function pgrag_private.lexical_lane(
+  p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_limit integer, p_also_revisions bigint[], p_also_chunks integer[]
+) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, score double precision, share double precision,
+                 coverage double precision, evidence double precision, tf double precision[], part double precision[])
+language plpgsql stable parallel restricted rows 100 set enable_seqscan = off set work_mem = '32MB' as $$
+#variable_conflict use_column
+declare
+  v_slots integer := cardinality(p_plan.queries);
+  v_keys  bigint[];
+  v_source text;
+  v_visible text := '';
+  v_df    text := 'count(*) filter (where tf% > 0)::float8';
+begin
+  if p_plan.route = 'scope' then
+    -- OFFSET 0: a row outside the scope is not so much as touched.
+    v_source := 'unnest(($2).revisions) as s (revision_id)
+      cross join lateral (select c.revision_id, c.chunk_no, c.language, c.length, c.lexemes from pgrag_data.chunk_lex c
+                           where c.tenant_id = $1 and c.revision_id = s.revision_id offset 0) l
+      where ';
+  else
+    v_df := 'case when % <= ($2).searched then count(*) filter (where tf% > 0) else ($2).df[%] end'; -- an aggregate: one row, always
+    -- With sequential scans off the index is the only way left, as long as the key of the revisions is kept from the planner.
+    v_keys := pgrag_private.lexeme_keys(p_tenant_id, case when p_plan.searched = 0 then p_plan.must_hold else p_plan.lexemes[:p_plan.searched] end);
+    v_source := 'pgrag_data.chunk_lex l
+      where pgrag_private.lexeme_keys(l.tenant_id, tsvector_to_array(l.lexemes)) ' || case when p_plan.searched = 0 then '@>' else '&&' end || ' $3
+        and l.tenant_id + 0 = $1 and ';
+    v_visible := ' and ' || pgrag_private.visible_row('l', '$2', p_plan.revisions is null);
+  end if;
+  return query execute
+    'with hit as materialized (
+       select l.revision_id, l.chunk_no, l.length, ' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot() || ' as tf%', ', ') || ',
+              ' || case when p_plan.condition is null then 'true' else 'l.lexemes @@ ($2).condition' end || ' as held
+         from ' || v_source || 'l.lexemes @@ ($2).any_query and l.language = any (($2).languages)' || v_visible || '
+     ), weight as materialized (
+       select array_agg(2.2::float8 * pgrag_private.bm25_idf(($2).chunks, d.df) order by d.n) as w,
+              array_agg(pgrag_private.bm25_idf(($2).chunks + 100, d.df + 1) order by d.n) as s
+         from (select array[' || pgrag_private.each_slot(v_slots, v_df, ', ') || '] as df from hit) counted
+        cross join lateral unnest(counted.df) with ordinality as d (df, n)
+     ), best as materialized (
+       select t.revision_id, t.chunk_no
+         from (select h.revision_id, h.chunk_no, ' || pgrag_private.each_slot(v_slots, 'w%*tf%/(tf%+k)', '+') || ' as score
+                 from (select hit.*, ' || pgrag_private.bm25_norm() || ' as k from hit where held offset 0) h
+                cross join (select ' || pgrag_private.each_slot(v_slots, 'w[%] as w%', ', ') || ' from weight offset 0) w
+                order by score desc
+                fetch first $4 rows with ties) t
+        order by t.score desc, ' || pgrag_private.chunk_id_lookup('t') || '
+        limit $4
+     ), chosen as (
+       -- Read again: to carry all that is said of them through the sort would cost more.
+       select l.revision_id, l.chunk_no, ' || pgrag_private.chunk_id_lookup('l') || ' as chunk_id, ' || pgrag_private.bm25_norm() || ' as k,
+              array[' || pgrag_private.each_slot(v_slots, pgrag_private.tf_slot(), ', ') || '] as tf
+         from (select revision_id, chunk_no from best union select a.revision_id, a.chunk_no from unnest($5, $6) as a (revision_id, chunk_no)) c
+        cross join lateral (select c.revision_id, c.chunk_no, l.language, l.length, l.lexemes from pgrag_data.chunk_lex l
+                             where l.tenant_id = $1 and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no offset 0) l
+        where l.language = any (($2).languages) and (($2).condition is null or l.lexemes @@ ($2).condition)
+     )
+     select c.revision_id, c.chunk_no, c.chunk_id, o.score, o.score / o.most, least(o.there / o.all, 1), least(o.smooth / o.all, 1), c.tf, o.part
+       from chosen c
+      cross join weight
+      cross join lateral (
+        select sum(t.w * t.tf / (t.tf + c.k) order by t.n) as score, sum(t.w * t.worth order by t.n) as most,
+               coalesce(sum(t.s order by t.n) filter (where t.tf > 0), 0) as there, sum(t.s * t.tf / (t.tf + c.k) order by t.n) as smooth,
+               sum(t.s * t.worth order by t.n) as all, array_agg(t.w * t.tf / (t.tf + c.k) order by t.n) as part
+          from unnest(c.tf, weight.w, weight.s, ($2).worth) with ordinality as t (tf, w, s, worth, n)) o
+      where o.there > 0'
+    using p_tenant_id, p_plan, v_keys, p_limit, coalesce(p_also_revisions, '{}'), coalesce(p_also_chunks, '{}');
+end
+$$;
+
+-- The lane's statement is written out of these pieces and whole numbers alone; every value is a parameter.
+create or replace function pgrag_private.each_slot(p_slots integer, p_piece text, p_between text) returns text
+language sql immutable parallel safe
+return (select string_agg(replace(p_piece, '%', slot::text), p_between order by slot) from generate_series(1, p_slots) as s (slot));
+
+create or replace function pgrag_private.tf_slot() returns text
+language sql immutable parallel safe
+return 'floor(0.6079271018540267::float8 / (1::float8 - ts_rank(''{1,1,1,1}'', l.lexemes, (($2).queries)[%])))';
+
+-- Row by row: a scalar sub-select cannot become a join, and a plan that read the table would touch rows outside the scope.
+create or replace function pgrag_private.chunk_id_lookup(p_row text) returns text
+language sql immutable parallel safe
+return replace('(select c.chunk_id from pgrag_data.chunk c
+                  where c.tenant_id = $1 and c.revision_id = %.revision_id and c.chunk_no = %.chunk_no)', '%', p_row);
+
+create or replace function pgrag_private.bm25_norm() returns text
+language sql immutable parallel safe
+return '1.2::float8 * (0.25::float8 + 0.75::float8 * length / ($2).length)';
+
+create or replace function pgrag_private.bm25_idf(p_chunks double precision, p_df double precision) returns double precision
+language sql immutable parallel safe
+return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8));
+
+-- sql/functions/private/dense_plan.sql
+
+-- How the dense lane will look: by comparing every visible vector (exact), in the blocks of the reader's own access lists, or
+-- in the block of the whole tenant. The cheapest by the costs of this installation (search_cost) is taken, and what
+-- each would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
+--
+--   exact         a document to look up and its vectors to compare
+--   class_blocks  for each access list that has a block, one search of it; the other lists exactly. Wholly visible, these blocks
+--                 need no filter, and nothing that the reader may not see is touched
+--   tenant_block  one search that passes by what is not visible, the longer the less is
+create or replace function pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text)
+returns pgrag_private.dense_plan
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+declare
+  -- A block is searched with a list of so many candidates at the least: fewer would be quicker and find less.
+  requested_least  constant integer := 100;
+  -- Below this visible share a graph is left for the vectors themselves: what it passes by is not bounded.
+  share_least      constant double precision := 0.1;
+  v_plan           pgrag_private.dense_plan;
+  v_document       double precision;
+  v_vector         double precision;
+  v_block          double precision;
+  v_exact          double precision;
+  v_class          double precision;
+  v_tenant         double precision;
+  v_lists          pgrag_private.block_list[];
+  v_class_lists    record;
+  v_whole          pgrag_private.block_list;
+  v_system         bigint;
+  v_share          double precision;
+begin
+  v_plan.route := 'exact';
+  v_plan.exact_acls := p_scope.acls;
+  v_plan.blocks := '{}';
+  select max(c.microseconds) filter (where c.part = 'document') / 1000, max(c.microseconds) filter (where c.part = 'vector') / 1000 * p_space.dimension / 384,
+         max(c.microseconds) filter (where c.part = 'block') / 1000
+    into v_document, v_vector, v_block
+    from pgrag_data.search_cost c;
+  v_plan.requested := least(greatest(p_limit, requested_least), 1000);
+  v_block := v_block * greatest(v_plan.requested, 100) / 100;
+  v_exact := p_scope.documents * v_document + p_scope.chunks * v_vector;
+  v_plan.costs := jsonb_build_object('exact', pgrag_private.score(v_exact));
+  if p_isolation = 'strict' or v_exact <= v_block then
+    return v_plan;
+  end if;
+
+  v_system := (select c.system_identifier from pg_control_system() c);
+  with usable as materialized (
+    select b.block_id, b.base_id, coalesce(b.acl_id, 0) as acl_id, b.vectors, b.snapshot
+      from pgrag_data.dense_block b
+     where b.tenant_id = p_scope.tenant_id and b.space_id = p_space.space_id and b.state = 'live' and b.system_identifier = v_system
+       and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
+       and to_regclass('pgrag_block.b' || b.block_id) is not null
+  )
+  select array_agg(list order by list.acl_id) into v_lists
+    from (select (b.acl_id, array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), sum(b.vectors),
+                  (array_agg(b.snapshot order by b.block_id desc))[1])::pgrag_private.block_list as list, b.acl_id
+            from usable b
+           where b.base_id is null or b.base_id in (select u.block_id from usable u)
+           group by b.acl_id) list;
+
+  select count(*) as n, coalesce(sum(cardinality(l.blocks)), 0) as legs, sum(l.all_vectors) as all_vectors, array_agg(l.acl_id) as acls
+    into v_class_lists from unnest(v_lists) as l where l.acl_id <> 0;
+  if v_class_lists.n > 0 then
+    -- Of what a filter leaves, how much lies in which block is not known: as much as in the scope.
+    v_share := case when p_scope.acl_chunks is null or p_scope.sources is not null
+                    then p_scope.chunks::double precision / greatest(v_class_lists.all_vectors, p_scope.chunks) else 1 end;
+    v_class := v_class_lists.legs * v_block / v_share
+             + case when p_scope.acl_chunks is null then 0
+                    else (select coalesce(sum(a.chunks), 0) * (v_vector + v_document * p_scope.documents / p_scope.chunks)
+                            from unnest(p_scope.acls, p_scope.acl_chunks) as a (acl_id, chunks) where a.acl_id <> all (v_class_lists.acls)) end;
+    v_plan.costs := v_plan.costs || jsonb_build_object('class_blocks', pgrag_private.score(v_class));
+    if v_class < v_exact and v_share >= share_least then
+      v_plan.route := 'class_blocks';
+    end if;
+  end if;
+  select l.* into v_whole from unnest(v_lists) as l where l.acl_id = 0;
+  if v_whole.blocks is not null then
+    v_share := least(p_scope.chunks::double precision / greatest(v_whole.all_vectors, 1), 1);
+    v_tenant := v_block * cardinality(v_whole.blocks) / v_share;
+    v_plan.costs := v_plan.costs || jsonb_build_object('tenant_block', pgrag_private.score(v_tenant));
+    if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) and v_share >= share_least then
+      v_plan.route := 'tenant_block';
+    end if;
+  end if;
+
+  if v_plan.route = 'class_blocks' then
+    select array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), array_agg(l.acl_id order by b.block_id)
+      into v_plan.blocks, v_plan.vectors, v_plan.lists
+      from unnest(v_lists) as l cross join lateral unnest(l.blocks, l.vectors) as b (block_id, vectors)
+     where l.acl_id <> 0;
+    select array_agg(l.acl_id order by l.acl_id), array_agg(l.snapshot order by l.acl_id) into v_plan.block_acls, v_plan.snapshots
+      from unnest(v_lists) as l where l.acl_id <> 0;
+    v_plan.exact_acls := array(select a.acl_id from unnest(p_scope.acls) as a (acl_id) where a.acl_id <> all (v_plan.block_acls) order by a.acl_id);
+  elsif v_plan.route = 'tenant_block' then
+    v_plan.blocks := v_whole.blocks;
+    v_plan.vectors := v_whole.vectors;
+    v_plan.lists := array_fill(0::bigint, array[cardinality(v_whole.blocks)]);
+    v_plan.block_acls := p_scope.acls;
+    v_plan.snapshots := array_fill(v_whole.snapshot, array[cardinality(p_scope.acls)]);
+    v_plan.exact_acls := '{}';
+  end if;
+  return v_plan;
+end
+$$;
+
+-- The revisions whose vectors are compared one by one: all under exact_acls, and under block_acls those that changed since
+-- the block's snapshot was taken.
+create or replace function pgrag_private.compared_revisions(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan) returns bigint[]
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+begin
+  if p_plan.route = 'exact' and p_scope.revisions is not null then
+    return p_scope.revisions;
+  end if;
+  return array(
+    select d.active_revision_id
+      from unnest(p_plan.exact_acls) as a (acl_id)
+      join pgrag_data.document d on d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id
+     where d.deleted_at is null and d.active_revision_id is not null and transaction_timestamp() < d.active_until
+       and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+       and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions))
+    union all
+    select d.active_revision_id
+      from unnest(p_plan.block_acls, p_plan.snapshots) as a (acl_id, snapshot)
+     cross join lateral (select d.active_revision_id, d.source_id, d.active_until, d.changed_xid from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
+                            and d.changed_xid >= pg_snapshot_xmin(a.snapshot) offset 0) d
+     where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
+       and d.active_revision_id is not null and transaction_timestamp() < d.active_until
+       and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+       and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions)));
+end
+$$;
+
+-- sql/functions/private/dense_lane.sql
+
+-- The dense lane: the nearest chunks of the scope by cosine. What is near is found by comparing vectors one by one and by
+-- searching blocks, as the plan says; every candidate's cosine is that of the vector as stored, so that the order does not
+-- depend on the route. Ties are broken by chunk id. A zero vector has no direction: its distance is NaN, and it is no candidate.
+--
+-- OFFSET 0 keeps the distance an expression that is computed once a row, never on a row outside the scope (a staged
+-- vector of another dimension would make every search of its tenant fail), and that the planner can never answer from an
+-- approximate index. Ids are looked up row by row: a scalar sub-select cannot become a join, which would touch other rows.
+--
+-- A block that gives fewer candidates than were requested, though it has more vectors, is not trusted with the rest: its
+-- access lists are compared one by one (`fell_back`), so that no answer is short for want of luck in a graph.
+-- p_conditions, one for each of p_languages: what the question says that a hit must and must not hold.
+create or replace function pgrag_private.dense_lane(
+  p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan, p_space_id bigint, p_embedding public.vector, p_limit integer,
+  p_languages text[], p_conditions tsquery[]
+) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision, fell_back boolean)
+language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+declare
+  v_plan      pgrag_private.dense_plan := p_plan;
+  v_found     bigint[]  := '{}';  -- in blocks
+  v_found_no  integer[] := '{}';
+  v_short     bigint[]  := '{}';
+  v_revisions bigint[];
+begin
+  if p_plan.route <> 'exact' then
+    select b.revisions, b.chunks, b.short_acls into v_found, v_found_no, v_short
+      from pgrag_private.search_blocks(p_scope, p_plan, p_embedding, p_limit, p_languages, p_conditions) b;
+    v_plan.exact_acls := v_plan.exact_acls || v_short;
+  end if;
+  v_revisions := pgrag_private.compared_revisions(p_scope, v_plan);
+  return query
+  select t.revision_id, t.chunk_no,
+       (select c.chunk_id from pgrag_data.chunk c
+         where c.tenant_id = p_scope.tenant_id and c.revision_id = t.revision_id and c.chunk_no = t.chunk_no) as chunk_id,
+       1 - t.distance as cosine, v_short <> '{}'
+    from (select d.revision_id, d.chunk_no, d.distance
+            from (select e.revision_id, e.chunk_no, e.distance
+                    from pgrag_private.compare_vectors(p_scope.tenant_id, v_revisions, p_space_id, p_embedding, p_limit, p_languages, p_conditions) e
+                   where cardinality(v_revisions) > 0
+                  union -- a document may be in a block and have changed since
+                  select b.revision_id, b.chunk_no, v.distance
+                    from unnest(v_found, v_found_no) as b (revision_id, chunk_no)
+                   cross join lateral (select v.embedding operator(public.<=>) p_embedding as distance from pgrag_data.chunk_vec v
+                                        where v.tenant_id = p_scope.tenant_id and v.space_id = p_space_id
+                                          and v.revision_id = b.revision_id and v.chunk_no = b.chunk_no offset 0) v) d
+           where d.distance <> 'NaN'
+           order by d.distance
+           fetch first p_limit rows with ties) t
+   order by cosine desc, chunk_id
+   limit p_limit;
+end
+$$;
+
+-- The nearest of these revisions' chunks, all compared.
+create or replace function pgrag_private.compare_vectors(
+  p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[]
+) returns table (revision_id bigint, chunk_no integer, distance double precision)
+language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+begin
+  if p_conditions is null then
+    return query
+    select d.revision_id, d.chunk_no, d.distance
+      from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+              from unnest(p_revisions) as s (revision_id)
+              join pgrag_data.chunk_vec v
+                on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
+            offset 0) d
+     where d.distance <> 'NaN'
+     order by d.distance
+     fetch first p_limit rows with ties;
+    return;
+  end if;
+  return query
+  select d.revision_id, d.chunk_no, d.distance
+    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+            from (select l.revision_id, l.chunk_no
+                    from unnest(p_revisions) as s (revision_id)
+                   cross join lateral (select c.revision_id, c.chunk_no, c.language, c.lexemes from pgrag_data.chunk_lex c
+                                        where c.tenant_id = p_tenant_id and c.revision_id = s.revision_id offset 0) l
+                    join unnest(p_languages, p_conditions) as q (language, condition) on q.language = l.language
+                   where q.condition is null or l.lexemes @@ q.condition
+                  offset 0) l
+            join pgrag_data.chunk_vec v
+              on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = l.revision_id and v.chunk_no = l.chunk_no
+          offset 0) d
+   where d.distance <> 'NaN'
+   order by d.distance
+   fetch first p_limit rows with ties;
+end
+$$;
+
+-- Searches the blocks of a plan: the p_limit nearest visible chunks of all, and the access lists of blocks that came back short.
+-- Each block is one ordered scan of its index, with the filter in the scan: what is not visible, or not any more, is passed by
+-- and the scan goes on (hnsw.iterative_scan) until it has as many as are requested. The settings of the scan are the caller's
+-- again afterwards; if something fails, the transaction's end puts them back.
+create or replace function pgrag_private.search_blocks(
+  p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan, p_embedding public.vector, p_limit integer,
+  p_languages text[], p_conditions tsquery[], out revisions bigint[], out chunks integer[], out short_acls bigint[]
+)
+language plpgsql stable parallel restricted
+set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+declare
+  names constant text[] := array['hnsw.ef_search', 'hnsw.iterative_scan', 'hnsw.max_scan_tuples', 'hnsw.scan_mem_multiplier'];
+  v_before   text[];
+  v_query    public.halfvec := public.l2_normalize(p_embedding)::public.halfvec;
+  v_visible  text := pgrag_private.visible_row('b', '$2', p_scope.revisions is null);
+  v_counts   integer[];
+begin
+  if p_conditions is not null then
+    v_visible := v_visible || ' and exists (select from pgrag_data.chunk_lex l join unnest($5, $6) as q (language, condition) on q.language = l.language
+      where l.tenant_id = $1 and l.revision_id = b.revision_id and l.chunk_no = b.chunk_no and (q.condition is null or l.lexemes @@ q.condition))';
+  end if;
+  v_before := array(select current_setting(name, true) from unnest(names) with ordinality as n (name, place) order by place);
+  perform set_config('hnsw.ef_search', p_plan.requested::text, true),
+          set_config('hnsw.iterative_scan', 'relaxed_order', true),
+          set_config('hnsw.max_scan_tuples', '40000', true),
+          set_config('hnsw.scan_mem_multiplier', '8', true);
+  execute 'with found as materialized (' || (
+    select string_agg(format(
+             '(select %s as n, b.revision_id, b.chunk_no, b.embedding operator(public.<=>) $3 as distance from pgrag_block.%I b
+                where %s order by b.embedding operator(public.<=>) $3 limit %s)', n, 'b' || block_id, v_visible, p_plan.requested), ' union all ' order by n)
+      from unnest(p_plan.blocks) with ordinality as u (block_id, n)) || ')
+    select (select array_agg(f.revision_id order by f.distance, f.revision_id, f.chunk_no) from (select * from found f order by f.distance, f.revision_id, f.chunk_no limit $4) f),
+           (select array_agg(f.chunk_no order by f.distance, f.revision_id, f.chunk_no) from (select * from found f order by f.distance, f.revision_id, f.chunk_no limit $4) f),
+           array(select count(f.n)::integer from generate_series(1, cardinality($7)) as g (n) left join found f on f.n = g.n group by g.n order by g.n)'
+    into revisions, chunks, v_counts
+    using p_scope.tenant_id, p_scope, v_query, greatest(p_plan.requested, p_limit) + 20, p_languages, p_conditions, p_plan.blocks;
+  perform set_config(n.name, coalesce(v_before[n.place], case n.name when 'hnsw.ef_search' then '40' when 'hnsw.iterative_scan' then 'off'
+                                                           when 'hnsw.max_scan_tuples' then '20000' else '1' end), true)
+    from unnest(names) with ordinality as n (name, place);
+  short_acls := array(select distinct s.acl_id
+                        from unnest(p_plan.lists, v_counts, p_plan.vectors) as b (acl_id, n, vectors)
+                       cross join lateral unnest(case b.acl_id when 0 then p_scope.acls else array[b.acl_id] end) as s (acl_id)
+                       where b.n < least(p_plan.requested, b.vectors)
+                       order by s.acl_id);
+end
+$$;
+
+-- sql/functions/private/block_state.sql
+
+-- From how many vectors a block pays: searching it costs half of comparing them.
+create or replace function pgrag_private.block_least(p_dimension integer) returns bigint
+language sql stable parallel restricted
+begin atomic
+  select greatest(1000, 2 * max(c.microseconds) filter (where c.part = 'block')
+                          / (max(c.microseconds) filter (where c.part = 'vector') * p_dimension / 384))::bigint
+    from pgrag_data.search_cost c;
+end;
+
+-- Every class of vectors in the active spaces, the access lists and the tenants as wholes, with its blocks and how stale they are.
+--   chunks    in force now             vectors, delta_vectors   in the blocks that serve
+--   loose     chunks of documents that changed since, which are compared one by one
+--   retired   vectors in the blocks that are in force no more
+create or replace function pgrag_private.block_state()
+returns table (tenant_id bigint, space_id bigint, dimension integer, acl_id bigint, chunks bigint, largest bigint, enough bigint,
+               block_id bigint, vectors bigint, delta_id bigint, delta_vectors bigint, loose bigint, retired bigint, building boolean)
+language sql stable parallel restricted rows 1000
+begin atomic
+  with total as materialized (
+    select t.tenant_id, t.acl_id, sum(t.chunks)::bigint as chunks
+      from pgrag_data.scope_total t
+     where t.until > transaction_timestamp()
+     group by t.tenant_id, t.acl_id
+  ), class as (
+    select t.tenant_id, t.acl_id, t.chunks, t.chunks as largest from total t
+    union all
+    select t.tenant_id, null, sum(t.chunks)::bigint, max(t.chunks) from total t group by t.tenant_id
+  )
+  select c.tenant_id, s.space_id, s.dimension, c.acl_id, c.chunks, c.largest, pgrag_private.block_least(s.dimension),
+         m.block_id, m.vectors, d.block_id, d.vectors, l.loose,
+         greatest(m.vectors + coalesce(d.vectors, 0) - (c.chunks - l.loose), 0),
+         exists (select from pgrag_data.dense_block b
+                  where b.tenant_id = c.tenant_id and b.space_id = s.space_id and b.acl_id is not distinct from c.acl_id
+                    and b.state in ('copying', 'indexing'))
+    from class c
+    join pgrag_data.tenant t on t.tenant_id = c.tenant_id
+    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and s.space_id = t.active_space_id
+    left join pgrag_data.dense_block m
+      on m.tenant_id = c.tenant_id and m.space_id = s.space_id and m.acl_id is not distinct from c.acl_id and m.state = 'live' and m.base_id is null
+    left join pgrag_data.dense_block d
+      on d.tenant_id = c.tenant_id and d.space_id = s.space_id and d.base_id = m.block_id and d.state = 'live'
+    left join lateral (
+      select coalesce(sum(r.chunk_count), 0)::bigint as loose
+        from pgrag_data.document x
+        join pgrag_data.revision r on r.tenant_id = x.tenant_id and r.revision_id = x.active_revision_id
+       where x.tenant_id = c.tenant_id and (c.acl_id is null or x.acl_id = c.acl_id) and x.deleted_at is null
+         and x.changed_xid >= pg_snapshot_xmin(coalesce(d.snapshot, m.snapshot))
+         and not pg_visible_in_snapshot(x.changed_xid, coalesce(d.snapshot, m.snapshot))) l on m.block_id is not null
+   where c.chunks > 0;
+end;
+
+-- sql/functions/private/block_steps.sql
+
+-- An access list pays from block_least() vectors on. A tenant as a whole: from ten times that, unless one list has nearly all.
+create or replace function pgrag_private.deserves_block(p_chunks bigint, p_largest bigint, p_least bigint, p_acl_id bigint) returns boolean
+language sql immutable parallel safe
+return case when p_acl_id is not null then p_chunks >= p_least else p_chunks >= 10 * p_least and p_largest < 0.8 * p_chunks end;
+
+-- Copies the next documents of a block's class, in order of their ids, with 20,000 vectors or so; copied_to null: there are no
+-- more. What is copied is in force now, later than the block's snapshot: what it has too much is found twice, and
+-- counted once.
+create or replace function pgrag_private.copy_to_block(p_block pgrag_data.dense_block, out rows bigint, out copied_to bigint)
+language plpgsql volatile parallel unsafe set plan_cache_mode = force_custom_plan as $$
+declare
+  v_revisions bigint[];
+  v_base      pg_snapshot := (select b.snapshot from pgrag_data.dense_block b where b.tenant_id = p_block.tenant_id and b.block_id = p_block.base_id);
+begin
+  select array_agg(n.active_revision_id), max(n.document_id) into v_revisions, copied_to
+    from (select d.document_id, d.active_revision_id, sum(r.chunk_count) over (order by d.document_id) - r.chunk_count as before
+            from (select d.document_id, d.active_revision_id
+                    from pgrag_data.document d
+                   where d.tenant_id = p_block.tenant_id and (p_block.acl_id is null or d.acl_id = p_block.acl_id)
+                     and d.deleted_at is null and d.active_revision_id is not null and d.document_id > p_block.copied_to
+                     and (v_base is null or d.changed_xid >= pg_snapshot_xmin(v_base) and not pg_visible_in_snapshot(d.changed_xid, v_base))
+                   order by d.document_id
+                   limit 5000) d
+            join pgrag_data.revision r on r.tenant_id = p_block.tenant_id and r.revision_id = d.active_revision_id) n
+   where n.before < 20000;
+  execute format('insert into pgrag_block.%I (revision_id, chunk_no, embedding)
+      select v.revision_id, v.chunk_no, public.l2_normalize(v.embedding)::public.halfvec
+        from unnest($1) as r (revision_id)
+        join pgrag_data.chunk_vec v on v.tenant_id = $2 and v.space_id = $3 and v.revision_id = r.revision_id', 'b' || p_block.block_id)
+    using v_revisions, p_block.tenant_id, p_block.space_id;
+  get diagnostics rows = row_count;
+end
+$$;
+
+-- Makes sums of the rows of access lists that have gathered many. Rows that somebody else is folding are left to them; what ended
+-- a day ago counts for nobody any more.
+create or replace function pgrag_private.fold_scope_totals() returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_rows bigint;
+begin
+  with crowded as (
+    select t.tenant_id, t.acl_id from pgrag_data.scope_total t
+     group by t.tenant_id, t.acl_id
+    having count(*) > 64 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
+     order by count(*) desc
+     limit 100
+  ), chosen as (
+    select t.tenant_id, t.acl_id, t.scope_total_id
+      from crowded c join pgrag_data.scope_total t on t.tenant_id = c.tenant_id and t.acl_id = c.acl_id
+     limit 100000
+       for update of t skip locked
+  ), taken as (
+    delete from pgrag_data.scope_total t using chosen c
+     where t.tenant_id = c.tenant_id and t.acl_id = c.acl_id and t.scope_total_id = c.scope_total_id
+    returning t.*
+  ), folded as (
+    insert into pgrag_data.scope_total (tenant_id, acl_id, source_id, languages, until, documents, chunks, lexemes)
+    select t.tenant_id, t.acl_id, t.source_id, t.languages, t.until, sum(t.documents), sum(t.chunks), sum(t.lexemes)
+      from taken t
+     where t.until > clock_timestamp() - interval '1 day'
+     group by t.tenant_id, t.acl_id, t.source_id, t.languages, t.until
+    having sum(t.documents) <> 0 or sum(t.chunks) <> 0 or sum(t.lexemes) <> 0
+    returning 1
+  )
+  select (select count(*) from taken) - (select count(*) from folded) into v_rows;
+  return v_rows;
+end
+$$;
+
+-- sql/functions/private/similarity.sql
+
+-- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
+-- short to tell, or differ in a number or a negation. 30 days beside 90 days, and "may" beside "may not", are different
+-- statements however long the text around them, and both have to be seen.
+create or replace function pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
+language plpgsql immutable parallel safe as $$
+declare
+  v_only_one   text[] := tsvector_to_array(ts_delete(p_one, tsvector_to_array(p_other)));
+  v_only_other text[] := tsvector_to_array(ts_delete(p_other, tsvector_to_array(p_one)));
+  v_all        double precision := length(p_other) + cardinality(v_only_one);
+begin
+  if v_all < 8 or exists (
+       select from unnest(v_only_one || v_only_other) as w (word) where pgrag_private.makes_a_difference(word)) then
+    return 0;
+  end if;
+  return 1 - cardinality(v_only_one || v_only_other) / v_all;
+end
+$$;
+
+-- Letters are not composed as they are for the lanes, which would double the time of a small search.
+create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
+language sql immutable parallel safe
+return strip(to_tsvector('pg_catalog.simple', regexp_replace(p_text, pgrag_private.unspaced_run(), ' ', 'g')) || pgrag_private.unspaced_pairs(p_text));
+
+-- "t" is what the parser leaves of "isn't", and "n" of "n'est".
+create or replace function pgrag_private.negations() returns text[]
+language sql immutable parallel safe
+return '{no,not,never,none,nor,neither,without,cannot,except,unless,t,nothing,nobody,nicht,nichts,kein,
+         keine,keinen,keinem,keiner,keines,nie,niemals,niemand,ohne,außer,n,ne,ni,pas,jamais,sans,
+         aucun,aucune,rien,sauf,sin,nunca,nada,jamás,ningún,ninguno,ninguna,tampoco,excepto,salvo,non,
+         né,mai,senza,nessun,nessuno,nessuna,niente,tranne,niet,geen,nooit,zonder,niets,behalve,não,nem,
+         sem,nenhum,nenhuma,exceto,inte,ingen,inget,inga,aldrig,utan,ikke,aldri,uden,uten,ei,eivät,älä,
+         ilman,nincs,nélkül,bez,nigdy,żaden,oprócz,değil,hayır,asla,hariç,не,нет,ни,нельзя,никогда,без,
+         кроме,ні,δεν,μη,μην,όχι,χωρίς,لا,لم,لن,ليس,ليست,غير,بدون,دون,إلا,नहीं,मत,बिना}'::text[];
+
+create or replace function pgrag_private.numbers() returns text[]
+language sql immutable parallel safe
+return '{zero,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,twenty,thirty,forty,fifty,
+         sixty,seventy,eighty,ninety,hundred,thousand,million,billion,half,double,triple,once,twice,first,
+         second,third,"null",eins,zwei,drei,vier,fünf,sechs,sieben,acht,neun,elf,zwölf,halb,halbe,
+         doppelt,erste,zweite,dritte,un,deux,trois,quatre,cinq,sept,huit,neuf,dix,onze,douze,treize,
+         quatorze,quinze,seize,vingt,trente,quarante,cinquante,soixante,cent,mille,cero,dos,tres,cuatro,
+         cinco,seis,siete,ocho,nueve,diez,doce,trece,catorce,quince,veinte,treinta,cuarenta,cincuenta,
+         sesenta,setenta,ochenta,noventa,cien,ciento,mil,due,tre,quattro,cinque,sei,sette,otto,nove,
+         dieci,undici,dodici,venti,trenta,quaranta,cinquanta,sessanta,settanta,ottanta,novanta,cento,dois,
+         duas,três,quatro,sete,oito,dez,doze,vinte,trinta,quarenta,cinquenta,sessenta,oitenta,cem,twee,
+         drie,vijf,zes,zeven,negen,tien,twaalf,två,fyra,fem,sex,sju,åtta,nio,tio,elva,tolv,tjugo,
+         trettio,fyrtio,femtio,sextio,sjuttio,åttio,nittio,hundra,tusen,seks,syv,otte,
+         один,два,две,три,четыре,пять,пяти,шесть,шести,семь,семи,восемь,девять,десять,сорок,сорока,сто,
+         девяносто,девяноста,тысяча}'::text[];
+
+-- Numbers and negations, of the languages that are known here. Of unspaced scripts the word is a pair of characters. Whatever
+-- this takes for a difference and is none is shown twice; what it misses is hidden.
+create or replace function pgrag_private.makes_a_difference(p_word text) returns boolean
+language sql immutable parallel safe
+return p_word ~ '[0-9不没沒無无非未勿莫別别禁〇零一二三四五六七八九十百千万萬億亿两兩半않없못안말]|ない|せん|ずに|なし|ไม|ห้'
+  or p_word ~ '(?:teen|zehn|zig|ßig|hundert|tausend|tien|tig|honderd|duizend|дцат.*|десят.*|.сот|сот.*)$'
+  or p_word ~ '^(?:ثلاث|أربع|خمس|ست|سبع|ثمان|تسع|عشر)'
+  or p_word = any (pgrag_private.negations()) or p_word = any (pgrag_private.numbers());
+
+-- sql/functions/private/pick.sql
+
+-- The k that come back, taken from the ranked chunks in order: no more of one document or source than its cap, and of
+-- near-duplicates the first, with the others listed under it. Stops at k, so what comes after is not looked at.
+create or replace function pgrag_private.pick(
+  p_tenant_id bigint, p_ranked pgrag_private.ranked_chunk[], p_k integer, p_per_document integer, p_per_source integer,
+  out chunks pgrag_private.ranked_chunk[], out complete_reason text
+) language plpgsql stable parallel restricted as $$
+declare
+  v_place      record;
+  v_documents  bigint[] := '{}';
+  v_sources    bigint[] := '{}';
+  v_words      tsvector[] := '{}';
+  v_these      tsvector;
+  v_similarity double precision;
+  v_capped     boolean := false;
+begin
+  chunks := '{}';
+  <<ranked>>
+  for v_place in
+    select k.n, p.*
+      from unnest(p_ranked) with ordinality as k (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
+                                                  dense_rank, dense_score, tf, part, duplicates, n)
+     cross join lateral (
+       select r.document_id, d.source_id, s.source, d.document, encode(c.chunk_id, 'hex') as chunk_id, c.text
+         from pgrag_data.chunk c
+         join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+         join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+         join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+        where c.tenant_id = p_tenant_id and c.revision_id = k.revision_id and c.chunk_no = k.chunk_no
+       offset 0) p -- row by row: no row outside the scope is touched
+     order by k.n
+  loop
+    exit when cardinality(chunks) = p_k;
+    if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
+       or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
+      v_capped := true;
+      continue;
+    end if;
+    v_these := pgrag_private.distinct_words(v_place.text);
+    for v_n in 1 .. cardinality(chunks) loop
+      -- What cannot be similar is not looked at more closely, which would take four times as long.
+      continue when length(v_these) not between 0.9 * length(v_words[v_n]) and length(v_words[v_n]) / 0.9
+                 or length(ts_delete(v_these, tsvector_to_array(v_words[v_n]))) > 0.1 * (length(v_these) + length(v_words[v_n]));
+      v_similarity := pgrag_private.similarity(v_words[v_n], v_these);
+      if v_similarity >= 0.9 then
+        chunks[v_n].duplicates := chunks[v_n].duplicates || jsonb_build_array(jsonb_build_object(
+          'chunk_id', v_place.chunk_id, 'source', v_place.source, 'document', v_place.document,
+          'similarity', pgrag_private.score(v_similarity)));
+        continue ranked;
+      end if;
+    end loop;
+    chunks := chunks || p_ranked[v_place.n];
+    v_documents := v_documents || v_place.document_id;
+    v_sources := v_sources || v_place.source_id;
+    v_words := v_words || v_these;
+  end loop;
+  complete_reason := case
+    when cardinality(chunks) = p_k then 'k_returned'
+    when v_capped then 'capped'
+    else 'all_matches_returned' end;
+end
+$$;
+
+-- sql/functions/private/describe_chunk.sql
+
+-- What is said of a chunk wherever it is shown: where it is from, and its text.
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+language sql stable parallel restricted
+begin atomic
+  select jsonb_build_object(
+    'chunk_id', encode(c.chunk_id, 'hex'),
+    'source', s.source,
+    'document', d.document,
+    'revision', r.revision,
+    'active', r.revision_id is not distinct from d.active_revision_id,
+    'title', r.title,
+    'section', c.section,
+    'page', c.page,
+    'language', c.language,
+    'span_start', c.span_start,
+    'span_end', c.span_end,
+    'span_unit', 'code points',
+    'tokens', c.token_count,
+    'tokenizer', r.tokenizer,
+    'trust', s.trust,
+    'effective_from', pgrag_private.utc(r.effective_from),
+    'effective_to', pgrag_private.utc(r.effective_to),
+    'ingested_at', pgrag_private.utc(r.created_at),
+    'text', c.text)
+    from pgrag_data.chunk c
+    join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
+    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
+end;
+
+-- sql/functions/private/check_search.sql
+
+-- Bounds of a search. Types are what PostgreSQL's own let through.
+create or replace function pgrag_private.check_search(p_search pgrag_private.search_request) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_wording text;
+begin
+  if greatest(array_ndims(p_search.probes), array_ndims(p_search.probe_embeddings), array_ndims(p_search.chunk_order)) > 1 then
+    raise exception using errcode = 'RG308', message = 'probes, their embeddings and an order are plain lists',
+      hint = 'Pass arrays of one dimension.';
+  end if;
+  foreach v_wording in array array[p_search.question] || coalesce(p_search.probes, '{}') loop
+    if v_wording is null or pgrag_private.is_blank(v_wording) then
+      raise exception using errcode = 'RG301', message = 'the question is empty', hint = 'Pass the question''s text; a probe is text too.';
+    elsif length(v_wording) > 4000 then
+      raise exception using errcode = 'RG301', message = 'the question is too long',
+        detail = format('%s characters; the bound is 4000', length(v_wording)), hint = 'Ask for what is sought, without its context.';
+    end if;
+  end loop;
+  if p_search.k is null or p_search.k not between 1 and 100 then
+    raise exception using errcode = 'RG302', message = 'k must be a whole number from 1 to 100',
+      detail = format('k: %s', coalesce(p_search.k::text, 'null')), hint = 'Narrow the question or filter; there are no further pages.';
+  elsif p_search.candidates is null or p_search.candidates not between p_search.k and 1000 then
+    raise exception using errcode = 'RG302', message = 'candidates must be a whole number from k to 1000',
+      detail = format('candidates: %s, k: %s', coalesce(p_search.candidates::text, 'null'), p_search.k),
+      hint = 'Leave it out for the default of 100.';
+  elsif p_search.per_document not between 1 and 100 or p_search.per_source not between 1 and 100 then
+    raise exception using errcode = 'RG302', message = 'a cap must be a whole number from 1 to 100',
+      hint = 'Leave per_document and per_source out for no cap.';
+  elsif p_search.mode is null or p_search.mode not in ('hybrid', 'lexical', 'dense') then
+    raise exception using errcode = 'RG303', message = 'the mode is not known', hint = 'Modes: hybrid, lexical, dense.';
+  elsif p_search.fusion is null or p_search.fusion not in ('convex', 'rrf') then
+    raise exception using errcode = 'RG303', message = 'the fusion is not known', hint = 'Fusions: convex, rrf.';
+  elsif p_search.isolation is null or p_search.isolation not in ('auto', 'strict') then
+    raise exception using errcode = 'RG303', message = 'the isolation is not known', hint = 'Isolations: auto, strict.';
+  elsif p_search.profile is null or p_search.profile not in ('normal', 'retry') then
+    raise exception using errcode = 'RG303', message = 'the profile is not known', hint = 'Profiles: normal, retry.';
+  elsif p_search.as_of not between '0001-01-01' and '9999-12-31T23:59:59.999999Z' then
+    raise exception using errcode = 'RG303', message = 'as_of must be a point in time', hint = 'Leave it out for today''s revisions.';
+  elsif p_search.threshold = 'NaN' or p_search.threshold not between 0 and 1 then
+    raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1', hint = 'Leave it out for the mode''s default.';
+  elsif cardinality(p_search.probes) > 4 or cardinality(p_search.probe_embeddings) <> coalesce(cardinality(p_search.probes), 0) then
+    raise exception using errcode = 'RG308', message = 'there are too many probes, or not one embedding for each',
+      detail = format('probes: %s, embeddings: %s', coalesce(cardinality(p_search.probes), 0),
+                      coalesce(cardinality(p_search.probe_embeddings)::text, 'none')),
+      hint = 'Pass at most 4 further wordings, and for all of them an embedding or for none.';
+  elsif p_search.mode = 'dense' and cardinality(p_search.probes) > 0 and p_search.probe_embeddings is null then
+    raise exception using errcode = 'RG308', message = 'in dense mode a probe needs its embedding',
+      hint = 'Pass p_probe_embeddings, or p_mode => ''lexical''.';
+  elsif cardinality(p_search.chunk_order) > 100 or array_position(p_search.chunk_order, null) is not null
+        or length(p_search.reranker) > 200 or (p_search.chunk_order is null) <> (p_search.reranker is null) then
+    raise exception using errcode = 'RG308', message = 'a reranker''s order is at most 100 chunk ids, with the reranker''s name',
+      hint = 'Pass p_order and p_reranker together; chunk ids as in the hits, the best first.';
+  end if;
+end
+$$;
+
+-- A question's vector is compared with vectors of its own space only: equal dimensions prove nothing.
+create or replace function pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector)
+returns pgrag_data.embedding_space
+language plpgsql stable parallel restricted as $$
+declare
+  v_space pgrag_data.embedding_space;
+begin
+  if p_embedding is null or p_space is null then
+    raise exception using errcode = 'RG305', message = 'this mode needs the question''s embedding and the name of its space',
+      hint = 'Pass p_embedding and p_space, or p_mode => ''lexical''.';
+  end if;
+  select s.* into v_space
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   where t.tenant_id = p_tenant_id and s.space = p_space;
+  if not found then
+    raise exception using errcode = 'RG305', message = 'the embedding is not of the tenant''s active space',
+      hint = 'select * from pgrag.active_space() names it; encode the question with its model.';
+  end if;
+  if public.vector_dims(p_embedding) <> v_space.dimension then
+    raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
+      detail = format('%s; the space has %s', public.vector_dims(p_embedding), v_space.dimension),
+      hint = 'Encode the question with the space''s model.';
+  end if;
+  if public.vector_norm(p_embedding) = 0 then
+    raise exception using errcode = 'RG305', message = 'the embedding is zero, which is near to nothing',
+      hint = 'The model knows no word of the question: ask with p_mode => ''lexical''.';
+  end if;
+  -- pgvector sums squares in single precision: beyond these the cosine would be NaN, and the answer empty.
+  if public.vector_norm(p_embedding) not between 1e-15 and 1e15 then
+    raise exception using errcode = 'RG305', message = 'the embedding is too short or too long to be compared',
+      detail = 'its length must be from 1e-15 to 1e15', hint = 'Scale it to length 1: the cosine does not change.';
+  end if;
+  return v_space;
+end
+$$;
+
+-- sql/functions/private/retrieve.sql
+
+-- The one way from a question to ranked chunks; pgrag.search, pgrag.search_json and pgrag.packet are its
+-- clothes. check → scope → plan → lanes → fuse → pick → describe, in one snapshot: every function below it is STABLE.
+-- Its own statements are planned once a session, half of the time of a small search; scope and lanes are planned for what
+-- they are asked (a generic plan turned 0.4 ms into 1,508 there).
+--
+-- The answer is an object:
+--   status, reason     'evidence', or 'abstain' with nothing_visible, stop_words_only, nothing_matches, below_threshold
+--   complete           whether k rows, or all rows that match, came back; complete_reason says which, or why not
+--   policy             what was in force, bounds that were hit among it
+--   hits               best first; each with its place, provenance, ranks, scores and matched terms
+--
+-- How the default fusion, convex, orders hybrid hits (docs/ranking.md has the measurements, and what lost):
+--   score      (share / best share + trust * cosine) / 2
+--   share      a hit's BM25 over the most that the question could score; the best of the question counts as 0.3 at the least
+--   trust      1, but where the cosine is noise for this question, as that of an English model is for Arabic text: the lexical
+--              lane has found something, and the cosines of what it found do not rise with its scores
+-- and what the threshold applies to, whatever the order:
+--   relevance  the square root of coverage * cosine: a hit is evidence if it has the question's rare words and its vector is near
+--              (of a chunk that has no vector, its normalised BM25); in lexical mode the normalised BM25, in dense mode the cosine
+create or replace function pgrag_private.retrieve(p_principal pgrag_private.principal, p_search pgrag_private.search_request) returns jsonb
+language plpgsql stable parallel restricted set plan_cache_mode = force_generic_plan as $$
+declare
+  rrf_constant constant integer := 60;
+  v_tenant_id   bigint := p_principal.tenant_id;
+  v_lexical     boolean := p_search.mode <> 'dense';
+  v_dense       boolean := p_search.mode <> 'lexical';
+  v_threshold   double precision := coalesce(p_search.threshold, pgrag_private.default_threshold(p_search.mode));
+  v_candidates  integer;
+  v_space       pgrag_data.embedding_space;
+  v_embedding   public.vector;
+  v_question    record;
+  v_wordings    text[];
+  v_embeddings  public.vector[];
+  v_scope       pgrag_private.search_scope;
+  v_index       boolean;
+  v_dense_plan  pgrag_private.dense_plan;
+  v_fell_back   boolean;
+  v_relaxed     text[] := '{}';
+  v_languages   text[];
+  v_conditions  tsquery[];
+  v_plans       pgrag_private.lexical_plan[] := '{}';
+  v_ranked      pgrag_private.ranked_chunk[];
+  v_top         double precision;
+  v_trust       double precision;
+  v_picked      record;
+  v_hits        jsonb;
+  v_bound       jsonb;
+  v_full        boolean;
+  v_complete    text;
+  v_reason      text;
+begin
+  perform pgrag_private.check_search(p_search);
+  perform pgrag_private.check_filter(p_search.filter);
+  if v_dense then
+    v_embeddings := array[p_search.embedding] || p_search.probe_embeddings;
+    foreach v_embedding in array v_embeddings loop
+      v_space := pgrag_private.check_embedding(v_tenant_id, p_search.space, v_embedding);
+    end loop;
+  end if;
+  v_question := pgrag_private.parse_question(p_search.question);
+  v_wordings := array[v_question.words] || p_search.probes;
+  v_candidates := p_search.candidates;
+  if p_search.profile = 'retry' then
+    v_candidates := least(4 * v_candidates, 1000);
+    if cardinality(v_question.phrases) > 0 then
+      v_question.phrases := '{}';
+      v_relaxed := '{phrases}';
+    end if;
+  end if;
+
+  v_scope := pgrag_private.search_scope(v_tenant_id, p_principal.reader_id, p_search);
+  v_index := p_search.isolation = 'auto' and v_scope.chunks > pgrag_private.scope_first_limit();
+
+  -- A phrase that nothing visible holds is asked for as words, and the answer says so.
+  if cardinality(v_question.phrases) > 0 and not pgrag_private.phrases_occur(v_scope, v_question.phrases, v_index) then
+    v_question.phrases := '{}';
+    v_relaxed := '{phrases}';
+  end if;
+  if v_lexical then
+    v_plans := pgrag_private.lexical_plans(v_scope, v_wordings, v_question.phrases, v_question.excluded, v_index);
+  end if;
+  if v_dense and cardinality(v_question.phrases || v_question.excluded) > 0 then
+    select array_agg(l.language), array_agg(s.condition) into v_languages, v_conditions
+      from (select s.languages, pgrag_private.question_condition(s.languages[1], v_question.phrases, v_question.excluded) as condition
+              from pgrag_private.scope_languages(v_scope.parts) s offset 0) s
+     cross join lateral unnest(s.languages) as l (language);
+  end if;
+
+  if v_dense then
+    v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, p_search.isolation);
+  end if;
+
+  with dense as materialized (
+    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id, d.fell_back,
+           row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
+      from unnest(v_embeddings) with ordinality as w (embedding, n)
+     cross join lateral pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, w.embedding, v_candidates,
+                                                 v_languages, v_conditions) d
+  ), also as materialized (
+    select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
+  ), lexical as materialized (
+    select p.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
+           row_number() over (partition by p.wording order by l.share desc, l.score desc, l.chunk_id) as place
+      from unnest(v_plans) as p
+     cross join also a
+     cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l
+  ), candidate as materialized (
+    select revision_id, chunk_no, chunk_id from lexical where place <= v_candidates
+    union
+    select revision_id, chunk_no, chunk_id from dense
+  ), scored as materialized (
+    -- What one lane found is scored by both: what the other lane would have said of it is known exactly.
+    select c.revision_id, c.chunk_no, c.chunk_id, w.n::integer as wording, l.score as lexical_score, l.tf, l.part,
+           case when l.place <= v_candidates then l.place end as lexical_rank, d.place as dense_rank,
+           coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
+           case when v_embeddings is not null then
+             -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
+             -- A probe without a vector of its own is a wording of the question, and has the question's.
+             (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
+                from pgrag_data.chunk_vec v
+               where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
+                 and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
+           end as cosine
+      from candidate c
+     cross join generate_series(0, cardinality(v_wordings) - 1) as w (n)
+      left join lexical l on l.wording = w.n and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no
+      left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
+  ), trusted as materialized (
+    -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
+    -- full agreement); ten of full agreement are added in, so that a handful cannot decide. Three points say nothing: any two
+    -- are on a line.
+    select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
+      from (select s.wording, max(s.share) as best, greatest(count(s.cosine) - 3, 0) as n, corr(s.share, s.cosine order by s.chunk_id) as r
+              from scored s
+             where s.lexical_rank is not null
+             group by s.wording) a
+  ), judged as (
+    select s.*, t.best,
+           (s.share / greatest(t.best, 0.3) + coalesce(t.trust, 1) * greatest(coalesce(s.cosine, 0), 0)) / 2 as convex,
+           coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
+           case p_search.mode when 'lexical' then s.evidence
+                              when 'dense' then greatest(coalesce(s.cosine, 0), 0)
+                              else sqrt(s.coverage * greatest(coalesce(s.cosine, s.evidence), 0)) end as relevance
+      from scored s
+      left join trusted t on t.wording = s.wording -- no lexical candidate: nothing speaks against the cosine
+  ), whole as (
+    -- A chunk is as relevant as the wording that it fits best says; lanes of ranks add up.
+    select j.revision_id, j.chunk_no, j.chunk_id, max(j.relevance) as relevance,
+           case when p_search.mode = 'dense' then max(j.cosine)
+                when p_search.mode = 'lexical' then max(j.share / greatest(j.best, 1))
+                when p_search.fusion = 'rrf' then sum(j.rrf order by j.wording)
+                else max(j.convex) end as score,
+           (array_agg(j.wording order by j.relevance desc, j.wording))[1] as wording,
+           max(j.lexical_rank) filter (where j.wording = 0) as lexical_rank, max(j.lexical_score) filter (where j.wording = 0) as lexical_score,
+           max(j.dense_rank) filter (where j.wording = 0) as dense_rank, max(j.cosine) filter (where j.wording = 0) as dense_score,
+           min(j.tf) filter (where j.wording = 0) as tf, min(j.part) filter (where j.wording = 0) as part
+      from judged j
+     group by j.revision_id, j.chunk_no, j.chunk_id
+  )
+  select (select coalesce(min(t.trust), 1) from trusted t where t.wording = 0),
+         array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
+                    w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
+                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id),
+         exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates),
+         (select bool_or(d.fell_back) from dense d)
+    into v_trust, v_ranked, v_full, v_fell_back
+    from whole w;
+
+  v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
+  select max(h.relevance), jsonb_agg(
+           pgrag_private.describe_chunk(v_tenant_id, h.revision_id, h.chunk_no) || jsonb_build_object(
+             'rank', h.n,
+             'score', pgrag_private.score(h.score),
+             'relevance', pgrag_private.score(h.relevance),
+             'lexical_rank', h.lexical_rank,
+             'lexical_score', pgrag_private.score(h.lexical_score),
+             'dense_rank', h.dense_rank,
+             'dense_score', pgrag_private.score(h.dense_score),
+             'matched_terms', pgrag_private.matched_terms(v_tenant_id, h.revision_id, h.chunk_no, v_plans, h.tf, h.part),
+             'probe', nullif(h.wording, 0),
+             'duplicates', h.duplicates)
+           order by h.n)
+    into v_top, v_hits
+    from unnest(v_picked.chunks) with ordinality as h (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
+                                                       dense_rank, dense_score, tf, part, duplicates, n);
+
+  v_bound := pgrag_private.lexical_bound(v_plans);
+  -- A full lane, of near-duplicates that collapsed: there may be more behind its last candidate.
+  v_complete := case when v_picked.complete_reason = 'all_matches_returned' and v_full then 'capped'
+                     when v_picked.complete_reason = 'all_matches_returned' and v_bound is not null then 'words_not_searched'
+                     else v_picked.complete_reason end;
+  v_reason := case
+    when v_scope.chunks = 0 then 'nothing_visible'
+    when v_hits is null and v_lexical and v_plans = '{}' then 'stop_words_only'
+    when v_hits is null then 'nothing_matches'
+    when v_top < v_threshold then 'below_threshold'
+  end;
+  return jsonb_build_object(
+    'status', case when v_reason is null then 'evidence' else 'abstain' end,
+    'reason', v_reason,
+    'complete', v_complete in ('k_returned', 'all_matches_returned'),
+    'complete_reason', v_complete,
+    'policy', jsonb_strip_nulls(jsonb_build_object(
+      'mode', p_search.mode, 'k', p_search.k, 'candidates', v_candidates, 'profile', p_search.profile, 'isolation', p_search.isolation,
+      'fusion', case when p_search.mode = 'hybrid' then p_search.fusion end,
+      'rrf_constant', case when p_search.mode = 'hybrid' and p_search.fusion = 'rrf' then rrf_constant end,
+      'lexical_weight', case when p_search.mode = 'hybrid' then case p_search.fusion when 'rrf' then 0.7 else 0.5 end end,
+      'dense_weight', case when p_search.mode = 'hybrid' then case p_search.fusion when 'rrf' then 0.3 else pgrag_private.score(0.5 * v_trust) end end,
+      'bm25', case when v_lexical then jsonb_build_object('k1', 1.2, 'b', 0.75) end,
+      'lexical_route', case when v_lexical then case when v_index then 'index' else 'scope' end end,
+      'lexical_bound', v_bound,
+      'dense_route', v_dense_plan.route,
+      'dense_costs', v_dense_plan.costs,
+      'dense_blocks', nullif(to_jsonb(v_dense_plan.blocks), '[]'),
+      'dense_requested', case when v_dense_plan.route <> 'exact' then v_dense_plan.requested end,
+      'dense_fell_back', nullif(v_fell_back, false),
+      'space', v_space.space,
+      'phrases', nullif(to_jsonb(v_question.phrases), '[]'),
+      'excluded', nullif(to_jsonb(v_question.excluded), '[]'),
+      'relaxed', nullif(to_jsonb(v_relaxed), '[]'),
+      'probes', cardinality(p_search.probes),
+      'per_document', p_search.per_document,
+      'per_source', p_search.per_source,
+      'reranker', p_search.reranker,
+      'threshold', pgrag_private.score(v_threshold))),
+    'scope', jsonb_build_object('documents', v_scope.documents, 'chunks', v_scope.chunks),
+    'top_relevance', pgrag_private.score(v_top),
+    'processors', (select coalesce(jsonb_object_agg(s.source, to_jsonb(s.processors)), '{}')
+                     from pgrag_data.source s
+                    where s.tenant_id = v_tenant_id
+                      and s.source in (select hit ->> 'source' from jsonb_array_elements(v_hits) as h (hit))),
+    'hits', coalesce(v_hits, '[]'));
+end
+$$;
+
+-- Below these the best hit is no evidence. Measured: see docs/ranking.md.
+create or replace function pgrag_private.default_threshold(p_mode text) returns double precision
+language sql immutable parallel safe
+return case p_mode when 'lexical' then 0.22 when 'dense' then 0.30 else 0.40 end;
+
+-- sql/functions/private/count_document.sql
+
+-- Adds to the ledger what a document makes visible (1), or takes it away (-1). The caller has locked the document's row,
+-- and moves its pointer in the same transaction. Nothing in force, or a tombstone: nothing to count.
+create or replace function pgrag_private.count_document(p_document pgrag_data.document, p_sign integer) returns void
+language plpgsql volatile parallel unsafe as $$
+begin
+  if p_document.active_revision_id is null or p_document.deleted_at is not null then
+    return;
+  end if;
+  insert into pgrag_data.scope_total (tenant_id, acl_id, source_id, languages, until, documents, chunks, lexemes)
+  select p_document.tenant_id, p_document.acl_id, p_document.source_id, r.languages, r.effective_to,
+         p_sign, p_sign * r.chunk_count, p_sign * r.lexeme_count
+    from pgrag_data.revision r
+   where r.tenant_id = p_document.tenant_id and r.revision_id = p_document.active_revision_id;
+end
+$$;
+
+-- sql/functions/private/switch_revision.sql
+
+-- The switch that activation and rollback are. The document's row is locked first, so that two switches of one
+-- document queue; what was expected is compared on the locked row.
+create or replace function pgrag_private.switch_revision(
+  p_principal       pgrag_private.principal,
+  p_document        pgrag_data.document,
+  p_revision        pgrag_data.revision,
+  p_action          text,
+  p_expected_active text,
+  p_restore         boolean
+) returns boolean
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_locked pgrag_data.document;
+  v_active text;
+  v_before bigint;
+begin
+  select d.* into v_locked from pgrag_data.document d
+   where d.tenant_id = p_document.tenant_id and d.document_id = p_document.document_id for no key update;
+  select r.revision into v_active from pgrag_data.revision r
+   where r.tenant_id = v_locked.tenant_id and r.revision_id = v_locked.active_revision_id;
+  -- Already so: a caller that lost the first answer may ask again, whatever it then expected.
+  if v_locked.active_revision_id is not distinct from p_revision.revision_id and v_locked.deleted_at is null then
+    return false;
+  end if;
+  if p_expected_active is not null and p_expected_active <> coalesce(v_active, '') then
+    raise exception using errcode = 'RG402', message = 'another revision is active than was expected',
+      detail = format('active: %s; expected: %s', coalesce(v_active, 'none'), coalesce(nullif(p_expected_active, ''), 'none')),
+      hint = 'Look at what is active now, and decide again.';
+  elsif v_locked.deleted_at is not null and not p_restore then
+    raise exception using errcode = 'RG409', message = 'the document is deleted',
+      hint = 'To bring it back on purpose: pgrag.activate(…, p_restore => true).';
+  end if;
+  update pgrag_data.document d
+     set active_revision_id = p_revision.revision_id, active_until = p_revision.effective_to, deleted_at = null, changed_xid = pg_current_xact_id()
+   where d.tenant_id = v_locked.tenant_id and d.document_id = v_locked.document_id
+     and d.active_revision_id is not distinct from v_locked.active_revision_id;
+  perform pgrag_private.count_document(v_locked, -1);
+  v_before := v_locked.active_revision_id;
+  v_locked.active_revision_id := p_revision.revision_id;
+  v_locked.deleted_at := null;
+  perform pgrag_private.count_document(v_locked, 1);
+  insert into pgrag_data.activation (tenant_id, document_id, revision_id, replaced_revision_id, action, subject)
+  values (v_locked.tenant_id, v_locked.document_id, p_revision.revision_id,
+          nullif(v_before, p_revision.revision_id), p_action, p_principal.subject);
+  return true;
+end
+$$;
+
+-- sql/functions/private/finding.sql
+
+-- One failing check of a reply.
+create or replace function pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
+language sql immutable parallel safe
+return jsonb_build_array(jsonb_build_object('check', p_check, 'id', p_id, 'message', p_message));
+
+-- Why a cited chunk no longer counts. Only a reader who may still read the document is told which way it changed;
+-- to anyone else a deleted, a forbidden and an absent one are the same.
+create or replace function pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
+language plpgsql stable parallel restricted as $$
+declare
+  v_document pgrag_data.document;
+begin
+  select d.* into v_document
+    from pgrag_data.revision r
+    join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+   where r.tenant_id = p_principal.tenant_id and r.revision_id = p_revision_id
+     and d.acl_id in (select acl_id from pgrag_private.permitted_acls(p_principal.tenant_id, p_principal.reader_id) as a (acl_id));
+  return case
+    when not found then pgrag_private.finding('readable', p_id, 'the excerpt cannot be read by this reader now')
+    when v_document.deleted_at is not null then pgrag_private.finding('deleted', p_id, 'the document was deleted')
+    else pgrag_private.finding('active', p_id, 'the revision is no longer the one in force') end;
+end
+$$;
+
+-- Quotes are compared as written and, failing that, after this: Unicode NFC, typographic quotes and dashes made
+-- plain, runs of white space made one space.
+create or replace function pgrag_private.plain_quote(p_text text) returns text
+language sql immutable parallel safe
+return btrim(regexp_replace(
+  translate(normalize(p_text, nfc), U&'\2018\2019\201A\201C\201D\201E\2010\2011\2012\2013\2014\00A0', '''''''"""----- '),
+  '[[:space:]]+', ' ', 'g'));
+
+-- sql/functions/private/seal.sql
+
+-- The seal of a packet: a MAC over the principal and everything in the packet but the excerpts' texts, which
+-- their hashes stand for. So a packet can be kept without text, changed in nothing, and handed to nobody else.
+create or replace function pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
+language sql stable parallel restricted
+return pgrag_private.internal_mac('seal', 'packet|v1|' || p_principal.tenant_id || '|' || p_principal.reader_id || '|'
+  || encode(convert_to(p_principal.subject, 'UTF8'), 'hex') || '|' || encode(sha256(convert_to(
+  jsonb_set(p_packet - 'seal', '{excerpts}',
+            coalesce((select jsonb_agg(excerpt - 'text' order by n)
+                        from jsonb_array_elements(p_packet -> 'excerpts') with ordinality as e (excerpt, n)), '[]'))::text,
+  'UTF8')), 'hex'));
+
+-- sql/functions/private/build_packet.sql
+
+-- Hits to a packet: whole passages in rank order while they fit, none below the threshold, none cut. What does
+-- not fit is listed; strict mode refuses instead.
+create or replace function pgrag_private.build_packet(
+  p_principal   pgrag_private.principal,
+  p_question    text,
+  p_as_of       timestamptz,
+  p_found       jsonb,
+  p_budget      integer,
+  p_budget_unit text,
+  p_reserve     integer,
+  p_strict      boolean
+) returns jsonb
+language plpgsql stable parallel restricted as $$
+declare
+  v_threshold numeric := (p_found #>> '{policy,threshold}')::numeric;
+  v_question  integer;  -- its share of the budget
+  v_left      integer;
+  v_size      integer;
+  v_hit       jsonb;
+  v_excerpts  jsonb := '[]';
+  v_omitted   jsonb := '[]';
+  v_packet    jsonb;
+begin
+  if p_budget is null or p_budget not between 1 and 1000000 then
+    raise exception using errcode = 'RG306', message = 'the budget must be a whole number from 1 to 1000000',
+      hint = 'Pass it in the unit that p_budget_unit names: characters, bytes or tokens.';
+  elsif p_budget_unit is null or p_budget_unit not in ('characters', 'bytes', 'tokens') then
+    raise exception using errcode = 'RG306', message = 'the budget''s unit is not known', hint = 'Units: characters, bytes, tokens.';
+  elsif p_reserve is null or p_reserve not between 0 and 1000000 then
+    raise exception using errcode = 'RG306', message = 'the reserve must be a whole number from 0 to 1000000',
+      hint = 'Leave it out for 0; it is the room for instructions and the reply, in the budget''s unit.';
+  elsif p_strict is null then
+    raise exception using errcode = 'RG306', message = 'strict must be true or false', hint = 'Leave it out for false.';
+  end if;
+  -- The question's tokens depend on the model's tokenizer, which the database has not: the reserve covers them.
+  v_question := case p_budget_unit when 'characters' then length(p_question) when 'bytes' then octet_length(p_question) else 0 end;
+  v_left := p_budget - v_question - p_reserve;
+  if v_left <= 0 then
+    raise exception using errcode = 'RG306', message = 'the budget leaves no room for evidence',
+      detail = format('budget %s, reserve %s, question %s %s', p_budget, p_reserve, v_question, p_budget_unit),
+      hint = 'Raise the budget or lower the reserve.';
+  end if;
+
+  if p_found ->> 'status' = 'evidence' then
+    for v_hit in select hit from jsonb_array_elements(p_found -> 'hits') as h (hit) loop
+      continue when (v_hit ->> 'relevance')::numeric < v_threshold;
+      v_size := case p_budget_unit
+        when 'characters' then length(v_hit ->> 'text')
+        when 'bytes' then octet_length(v_hit ->> 'text')
+        else (v_hit ->> 'tokens')::integer end;
+      if v_size <= v_left then
+        v_left := v_left - v_size;
+        v_excerpts := v_excerpts || jsonb_build_array(
+          jsonb_build_object('id', 'e' || jsonb_array_length(v_excerpts) + 1,
+                             'text_sha256', encode(sha256(convert_to(v_hit ->> 'text', 'UTF8')), 'hex')) || v_hit);
+      elsif p_strict then
+        raise exception using errcode = 'RG502', message = 'the evidence does not fit the budget',
+          detail = format('the passage at rank %s has %s %s; %s are left', v_hit ->> 'rank', v_size, p_budget_unit, v_left),
+          hint = 'Raise the budget, lower k, or leave strict out to skip what does not fit.';
+      else
+        v_omitted := v_omitted || jsonb_build_array(jsonb_build_object(
+          'chunk_id', v_hit -> 'chunk_id', 'rank', v_hit -> 'rank', 'size', v_size, 'reason', 'over_budget'));
+      end if;
+    end loop;
+  end if;
+
+  v_packet := jsonb_build_object(
+    'version', 1,
+    'question', p_question,
+    'status', case when jsonb_array_length(v_excerpts) > 0 then 'evidence' else 'abstain' end,
+    'reason', case when jsonb_array_length(v_excerpts) = 0 then coalesce(p_found ->> 'reason', 'over_budget') end,
+    'excerpts', v_excerpts,
+    'omitted', v_omitted,
+    'complete', p_found -> 'complete',
+    'complete_reason', p_found -> 'complete_reason',
+    'as_of', pgrag_private.utc(p_as_of),
+    'access_state', pgrag_private.access_state(p_principal),
+    'corpus_state', pgrag_private.corpus_state(p_principal, p_as_of),
+    'policy', p_found -> 'policy',
+    'limits', jsonb_build_object('budget', p_budget, 'unit', p_budget_unit, 'reserve', p_reserve,
+                                 'question', v_question, 'evidence', p_budget - p_reserve - v_question - v_left, 'left', v_left)
+      -- Whose tokens were counted: documents may have been cut with different tokenizers.
+      || case p_budget_unit when 'tokens' then jsonb_build_object('tokenizers', (
+           select coalesce(jsonb_agg(distinct excerpt -> 'tokenizer'), '[]') from jsonb_array_elements(v_excerpts) as e (excerpt)))
+         else '{}' end,
+    'issued_at', pgrag_private.utc(statement_timestamp()));
+  return v_packet || jsonb_build_object('seal', pgrag_private.seal(p_principal, v_packet));
+end
+$$;
+
+-- Digests of what the reader was (self and groups) and of what the reader could see (revisions), so that two
+-- packets can be told to rest on the same state. Keyed: internal ids are small numbers, and a bare hash of them
+-- could be guessed back.
+create or replace function pgrag_private.access_state(p_principal pgrag_private.principal) returns text
+language sql stable parallel restricted
+return pgrag_private.internal_mac('seal', 'access|v1|' || p_principal.tenant_id || '|' || array_to_string(
+  array(select c.principal_id from pgrag_private.closure(p_principal.tenant_id, p_principal.reader_id) as c (principal_id)
+         order by c.principal_id), ','));
+
+create or replace function pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamptz) returns text
+language sql stable parallel restricted
+return pgrag_private.internal_mac('seal', 'corpus|v1|' || p_principal.tenant_id || '|' || array_to_string(
+  pgrag_private.scope(p_principal.tenant_id, p_principal.reader_id, p_as_of, null), ','));
+
+-- sql/functions/private/request.sql
+
+-- JSON requests: each field of exactly its JSON type, none unknown. JSON would let "2", true and 1.5 through
+-- a cast to a number in one language or another; here they are refused by name.
+create or replace function pgrag_private.check_json_request(p_request jsonb, variadic p_fields text[]) returns void
+language plpgsql immutable parallel safe as $$
+declare
+  v_key   text;
+  v_value jsonb;
+  v_type  text;
+begin
+  if jsonb_typeof(p_request) is distinct from 'object' then
+    raise exception using errcode = 'RG307', message = 'the request must be a JSON object',
+      hint = 'For example {"question": "…", "mode": "lexical", "k": 5}.';
+  end if;
+  for v_key, v_value in select key, value from jsonb_each(p_request) loop
+    if v_key <> all (p_fields) then
+      raise exception using errcode = 'RG307', message = 'the request has a field that is not known',
+        detail = format('field: %s', left(v_key, 100)), hint = format('Fields: %s.', array_to_string(p_fields, ', '));
+    end if;
+    v_type := jsonb_typeof(v_value);
+    continue when v_type = 'null' and v_key not in ('k', 'candidates', 'budget', 'reserve', 'strict', 'question');
+    if v_key in ('k', 'candidates', 'per_document', 'per_source', 'budget', 'reserve') then
+      if v_type <> 'number' or (v_value #>> '{}') !~ '^-?[0-9]{1,9}$' then
+        raise exception using errcode = case when v_key in ('budget', 'reserve') then 'RG306' else 'RG302' end,
+          message = format('%s must be a whole number', v_key), detail = format('%s: %s', v_key, left(v_value::text, 40)),
+          hint = 'Write it without a fraction and without quotes.';
+      end if;
+    elsif v_key = 'threshold' and v_type <> 'number'
+       or v_key = 'strict' and v_type <> 'boolean'
+       or v_key = 'filter' and v_type <> 'object'
+       or v_key = 'embedding' and (v_type <> 'array'
+            or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key in ('probes', 'order') and (v_type <> 'array' or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")'))
+       or v_key = 'probe_embeddings' and (v_type <> 'array'
+            or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "array" || @.size() < 1 || @.size() > 4000)')
+            or jsonb_path_exists(v_value, 'strict $[*][*] ? (@.type() != "number" || @ > 3e38 || @ < -3e38)'))
+       or v_key not in ('threshold', 'strict', 'filter', 'embedding', 'probes', 'order', 'probe_embeddings') and v_type <> 'string' then
+      raise exception using errcode = 'RG307', message = format('the field %s has the wrong type', v_key),
+        hint = 'threshold is a number, strict true or false, filter an object, embedding a list of finite numbers, '
+               'probes and order lists of texts, probe_embeddings a list of embeddings, all else text.';
+    elsif v_key = 'threshold' and (v_value #>> '{}')::numeric not between 0 and 1 then
+      raise exception using errcode = 'RG303', message = 'the threshold must be from 0 to 1',
+        hint = 'Leave it out for the mode''s default.';
+    elsif v_key = 'as_of' and not ((v_value #>> '{}') ~ '^[0-9]{4}-' and pg_input_is_valid(v_value #>> '{}', 'timestamptz')) then
+      raise exception using errcode = 'RG303', message = 'as_of must be a point in time',
+        hint = 'Write it as 2024-03-01 or 2024-03-01T12:00:00Z.';
+    elsif v_key = 'embedding' and jsonb_array_length(v_value) not between 1 and 4000 then
+      raise exception using errcode = 'RG305', message = 'the embedding has not the dimension of its space',
+        hint = 'Encode the question with the space''s model.';
+    end if;
+  end loop;
+end
+$$;
+
+create or replace function pgrag_private.json_texts(p_list jsonb) returns text[]
+language sql immutable parallel safe
+return case when jsonb_typeof(p_list) = 'array' then array(select value from jsonb_array_elements_text(p_list)) end;
+
+create or replace function pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+language sql stable parallel restricted
+return pgrag_private.retrieve(
+  p_principal,
+  (p_request ->> 'question',
+   coalesce((p_request ->> 'k')::integer, p_default_k),
+   coalesce(p_request ->> 'mode', 'hybrid'),
+   (nullif(p_request -> 'embedding', 'null')::text)::public.vector,
+   p_request ->> 'space',
+   coalesce(p_request ->> 'fusion', 'convex'),
+   (p_request ->> 'as_of')::timestamptz,
+   nullif(p_request -> 'filter', 'null'),
+   coalesce((p_request ->> 'candidates')::integer, greatest(100, coalesce((p_request ->> 'k')::integer, 0))),
+   round((p_request ->> 'threshold')::numeric, 15)::double precision, -- rounded: 1e-400 is none of double precision
+   pgrag_private.json_texts(p_request -> 'probes'),
+   (select array_agg(e.embedding::text::public.vector order by e.n)
+      from jsonb_array_elements(nullif(p_request -> 'probe_embeddings', 'null')) with ordinality as e (embedding, n)),
+   (p_request ->> 'per_document')::integer,
+   (p_request ->> 'per_source')::integer,
+   coalesce(p_request ->> 'isolation', 'auto'),
+   coalesce(p_request ->> 'profile', 'normal'),
+   pgrag_private.json_texts(p_request -> 'order'),
+   p_request ->> 'reranker')::pgrag_private.search_request);
+
+-- sql/functions/version.sql
+
+create or replace function pgrag.version() returns text
+language sql immutable parallel safe
+return '0.2.0';
+
+comment on function pgrag.version is 'The version of pgrag that is installed in this database.';
+revoke all on function pgrag.version from public;
+
+-- sql/functions/status.sql
+
+-- What is installed, without a word of what is in it: any role of pgrag may ask.
+create or replace function pgrag.status() returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_vector text;
+begin
+  select e.extversion into v_vector from pg_extension e where e.extname = 'vector';
+  return jsonb_build_object(
+    'version', pgrag.version(),
+    'server', current_setting('server_version'),
+    'vector', v_vector,
+    'vector_supported', string_to_array(v_vector, '.')::integer[] >= array[0, 8, 4],
+    'read_only', pg_is_in_recovery());
+end
+$$;
+
+comment on function pgrag.status is 'Versions of pgrag, server and pgvector, and whether that pgvector is a supported one.';
+revoke all on function pgrag.status from public;
+
+-- sql/functions/add_signing_key.sql
+
+-- Registers a key that tokens may be signed with. The secret is stored as HMAC pads, and never shown again.
+create or replace function pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_inner bytea;
+  v_outer bytea;
+begin
+  if p_kid is null or p_kid !~ '^[A-Za-z0-9_-]{1,64}$' then
+    raise exception using errcode = 'RG211', message = 'this cannot be the name of a key',
+      hint = 'Use 1 to 64 letters, digits, hyphens or underscores.';
+  elsif p_secret is null or octet_length(p_secret) not between 32 and 1024 then
+    raise exception using errcode = 'RG211', message = 'the secret must have 32 to 1024 bytes',
+      hint = 'Take 32 bytes of a strong random source, for example: openssl rand -hex 32.';
+  end if;
+  perform pgrag_private.check_name('issuer', p_issuer);
+  perform pgrag_private.check_name('audience', p_audience);
+  v_inner := pgrag_private.hmac_pad(p_secret, 54); -- 0x36
+  v_outer := pgrag_private.hmac_pad(p_secret, 92); -- 0x5c
+  insert into pgrag_private.signing_key (kid, issuer, audience, inner_pad, outer_pad)
+  values (p_kid, p_issuer, p_audience, v_inner, v_outer)
+  on conflict on constraint signing_key_pkey do nothing;
+  if not found then
+    raise exception using errcode = 'RG211', message = 'a key of this name exists',
+      hint = 'Keys do not change: add another under a new name, then retire this one.';
+  end if;
+end
+$$;
+
+comment on function pgrag.add_signing_key is 'Registers an HS256 key (32 bytes or more) under a kid, with the issuer and audience that its tokens must carry.';
+revoke all on function pgrag.add_signing_key from public;
+
+-- sql/functions/retire_signing_key.sql
+
+-- Ends a key: tokens signed with it are refused from commit on, and so are principals already proven with it.
+create or replace function pgrag.retire_signing_key(p_kid text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update pgrag_private.signing_key k set retired_at = transaction_timestamp() where k.kid = p_kid and k.retired_at is null;
+  if not found then
+    perform pgrag_private.not_found('signing key');
+  end if;
+end
+$$;
+
+comment on function pgrag.retire_signing_key is 'Ends a signing key; its tokens are refused from then on.';
+revoke all on function pgrag.retire_signing_key from public;
+
+-- sql/functions/list_signing_keys.sql
+
+create or replace function pgrag.list_signing_keys()
+returns table (kid text, issuer text, audience text, created_at timestamptz, retired_at timestamptz)
+language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
+begin atomic
+  select k.kid, k.issuer, k.audience, k.created_at, k.retired_at from pgrag_private.signing_key k order by k.kid;
+end;
+
+comment on function pgrag.list_signing_keys is 'The signing keys by name, without their secrets.';
+revoke all on function pgrag.list_signing_keys from public;
+
+-- sql/functions/authenticate.sql
+
+-- Proves who is asking and leaves it in a setting of this transaction, signed with a key that never leaves
+-- this database and tied to this backend and transaction. Works on a standby: nothing is written.
+create or replace function pgrag.authenticate(p_token text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal;
+  v_setting   text;
+begin
+  v_principal := pgrag_private.verify_token(coalesce(p_token, ''));
+  v_setting := concat_ws('|', 'v1', v_principal.kid, v_principal.kind, v_principal.tenant_id, v_principal.reader_id,
+                         v_principal.source_id, encode(convert_to(v_principal.subject, 'UTF8'), 'hex'),
+                         v_principal.expires_at, pgrag_private.transaction_mark());
+  perform set_config('pgrag.principal', v_setting || '|' || pgrag_private.internal_mac('session', v_setting), true);
+end
+$$;
+
+comment on function pgrag.authenticate is 'Verifies a token and makes its subject the principal of this transaction: begin; select pgrag.authenticate($1); …; commit;';
+revoke all on function pgrag.authenticate from public;
+
+-- sql/functions/whoami.sql
+
+create or replace function pgrag.whoami(p_token text default null)
+returns table (tenant text, subject text, kind text, source text, known boolean, groups text[], expires_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer', 'admin', 'auditor');
+begin
+  return query
+  select t.tenant, v_principal.subject, v_principal.kind,
+         (select s.source from pgrag_data.source s where s.tenant_id = t.tenant_id and s.source_id = v_principal.source_id),
+         case when v_principal.kind = 'reader' then exists (select from pgrag_private.closure(t.tenant_id, v_principal.reader_id)) end,
+         array(select p.name::text
+                 from pgrag_private.closure(t.tenant_id, v_principal.reader_id) as c (principal_id)
+                 join pgrag_data.principal p on p.tenant_id = t.tenant_id and p.principal_id = c.principal_id
+                where p.kind in ('group', 'everyone')
+                order by p.name),
+         to_timestamp(v_principal.expires_at)
+    from pgrag_data.tenant t
+   where t.tenant_id = v_principal.tenant_id;
+end
+$$;
+
+comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, groups, expiry.';
+revoke all on function pgrag.whoami from public;
+
+-- sql/functions/put_tenant.sql
+
+create or replace function pgrag.put_tenant(p_tenant text, p_name text default null) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint;
+begin
+  perform pgrag_private.check_name('tenant', p_tenant);
+  insert into pgrag_data.tenant (tenant, name) values (p_tenant, coalesce(p_name, p_tenant))
+    on conflict on constraint tenant_tenant_key do update set name = coalesce(p_name, tenant.name)
+    returning tenant_id into v_tenant_id;
+  insert into pgrag_data.principal (tenant_id, kind, name) values (v_tenant_id, 'everyone', 'everyone')
+    on conflict (tenant_id, name) where dropped_at is null do nothing;
+end
+$$;
+
+comment on function pgrag.put_tenant is 'Creates a tenant, or renames it.';
+revoke all on function pgrag.put_tenant from public;
+
+-- sql/functions/put_source.sql
+
+-- p_processors names the outside services that may receive this source's text (encoders, rerankers,
+-- generators); none by default. Left out for a source that exists, an argument changes nothing.
+create or replace function pgrag.put_source(p_tenant text, p_source text, p_processors text[] default null, p_trust text default null) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  perform pgrag_private.check_name('source', p_source);
+  perform pgrag_private.check_name('processor', processor) from unnest(p_processors) as p (processor);
+  if p_trust not in ('untrusted', 'external', 'internal', 'authoritative') then
+    raise exception using errcode = 'RG407', message = 'the trust class is not known',
+      hint = 'Trust classes: untrusted, external, internal, authoritative.';
+  end if;
+  insert into pgrag_data.source (tenant_id, source, processors, trust)
+  values (v_tenant_id, p_source, coalesce(p_processors, '{}'), coalesce(p_trust, 'internal'))
+  on conflict on constraint source_source_key do update
+    set processors = coalesce(p_processors, source.processors), trust = coalesce(p_trust, source.trust);
+end
+$$;
+
+comment on function pgrag.put_source is 'Creates a source of a tenant, or changes which processors may receive its text and its trust class.';
+revoke all on function pgrag.put_source from public;
+
+-- sql/functions/put_space.sql
+
+-- A space does not change: the same definition again is nothing to do, another one under its name is refused.
+-- The first space of a tenant becomes its active one.
+create or replace function pgrag.put_space(
+  p_tenant          text,
+  p_space           text,
+  p_model           text,
+  p_model_revision  text,
+  p_dimension       integer,
+  p_metric          text default 'cosine',
+  p_normalisation   text default 'unit',
+  p_preprocessing   text default '',
+  p_query_prefix    text default '',
+  p_document_prefix text default '',
+  p_storage         text default 'float',
+  p_zero_vectors    text default 'refuse'
+) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+  v_space     pgrag_data.embedding_space;
+begin
+  perform pgrag_private.check_name('space', p_space);
+  perform pgrag_private.check_name('model', p_model);
+  perform pgrag_private.check_name('model revision', p_model_revision);
+  if p_dimension is null or p_dimension not between 1 and 2000 or p_metric is distinct from 'cosine'
+     or p_normalisation is null or p_normalisation not in ('unit', 'none') or p_storage is distinct from 'float'
+     or p_zero_vectors is null or p_zero_vectors not in ('refuse', 'skip')
+     or p_preprocessing is null or p_query_prefix is null or p_document_prefix is null then
+    raise exception using errcode = 'RG407', message = 'the embedding space is not one that pgrag can hold',
+      hint = 'dimension 1 to 2000, metric cosine, normalisation unit or none, storage float, zero_vectors refuse or skip; nothing null.';
+  end if;
+  insert into pgrag_data.embedding_space (tenant_id, space, model, model_revision, dimension, metric, normalisation,
+                                          preprocessing, query_prefix, document_prefix, storage, zero_vectors)
+  values (v_tenant_id, p_space, p_model, p_model_revision, p_dimension, p_metric, p_normalisation,
+          p_preprocessing, p_query_prefix, p_document_prefix, p_storage, p_zero_vectors)
+  on conflict on constraint embedding_space_space_key do nothing;
+  v_space := pgrag_private.find_space(v_tenant_id, p_space);
+  if row(v_space.model, v_space.model_revision, v_space.dimension, v_space.metric, v_space.normalisation,
+         v_space.preprocessing, v_space.query_prefix, v_space.document_prefix, v_space.storage, v_space.zero_vectors)
+     is distinct from
+     row(p_model, p_model_revision, p_dimension, p_metric, p_normalisation,
+         p_preprocessing, p_query_prefix, p_document_prefix, p_storage, p_zero_vectors) then
+    raise exception using errcode = 'RG407', message = 'a space of this name exists with another definition',
+      hint = 'Spaces do not change: another model, revision, dimension or prefix is a new space under a new name.';
+  end if;
+  update pgrag_data.tenant t set active_space_id = v_space.space_id
+   where t.tenant_id = v_tenant_id and t.active_space_id is null;
+end
+$$;
+
+comment on function pgrag.put_space is 'Registers an embedding space of a tenant: model, revision, dimension, normalisation and prefixes, unchangeable.';
+revoke all on function pgrag.put_space from public;
+
+-- sql/functions/list_tenants.sql
+
+create or replace function pgrag.list_tenants() returns table (tenant text, name text, active_space text, created_at timestamptz)
+language sql stable parallel restricted security definer set search_path = pg_catalog, pg_temp
+begin atomic
+  select t.tenant, t.name, s.space, t.created_at
+    from pgrag_data.tenant t
+    left join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   order by t.tenant;
+end;
+
+comment on function pgrag.list_tenants is 'All tenants, for operators.';
+revoke all on function pgrag.list_tenants from public;
+
+-- sql/functions/list_sources.sql
+
+create or replace function pgrag.list_sources(p_tenant text) returns table (source text, trust text, processors text[], created_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  return query
+  select s.source::text, s.trust::text, s.processors, s.created_at
+    from pgrag_data.source s
+   where s.tenant_id = v_tenant_id
+   order by s.source;
+end
+$$;
+
+comment on function pgrag.list_sources is 'The sources of a tenant, for operators.';
+revoke all on function pgrag.list_sources from public;
+
+-- sql/functions/list_spaces.sql
+
+create or replace function pgrag.list_spaces(p_tenant text)
+returns table (space text, active boolean, model text, model_revision text, dimension integer, metric text, normalisation text,
+               preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  return query
+  select s.space, s.space_id is not distinct from t.active_space_id, s.model, s.model_revision, s.dimension, s.metric,
+         s.normalisation, s.preprocessing, s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id
+   where t.tenant_id = v_tenant_id
+   order by s.space;
+end
+$$;
+
+comment on function pgrag.list_spaces is 'The embedding spaces of a tenant, for operators.';
+revoke all on function pgrag.list_spaces from public;
+
+-- sql/functions/put_principal.sql
+
+create or replace function pgrag.put_principal(p_name text, p_kind text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+begin
+  perform pgrag_private.check_name('principal', p_name);
+  if p_kind is null or p_kind not in ('user', 'service', 'group') then
+    raise exception using errcode = 'RG407', message = 'the kind of principal is not known', hint = 'Kinds: user, service, group.';
+  end if;
+  insert into pgrag_data.principal (tenant_id, kind, name) values (v_principal.tenant_id, p_kind, p_name)
+    on conflict (tenant_id, name) where dropped_at is null do nothing;
+  if (pgrag_private.find_principal(v_principal.tenant_id, p_name)).kind <> p_kind then
+    raise exception using errcode = 'RG407', message = 'a principal of this name exists with another kind',
+      hint = 'Take another name, or drop it first: what it could read does not pass to its successor.';
+  end if;
+end
+$$;
+
+comment on function pgrag.put_principal is 'Creates a user, service or group of the admin''s tenant.';
+revoke all on function pgrag.put_principal from public;
+
+-- sql/functions/drop_principal.sql
+
+-- One row changes, however many access lists and groups name it: nothing leads to or through a dropped principal.
+create or replace function pgrag.drop_principal(p_name text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+begin
+  update pgrag_data.principal p set dropped_at = transaction_timestamp()
+   where p.tenant_id = v_principal.tenant_id and p.name = p_name and p.kind <> 'everyone' and p.dropped_at is null;
+  if not found then
+    perform pgrag_private.not_found('principal');
+  end if;
+end
+$$;
+
+comment on function pgrag.drop_principal is 'Drops a user, service or group; what it could read, nobody of that name can read again.';
+revoke all on function pgrag.drop_principal from public;
+
+-- sql/functions/put_membership.sql
+
+create or replace function pgrag.put_membership(p_group text, p_member text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+  v_group     pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_group);
+  v_member    pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_member);
+begin
+  if v_group.kind <> 'group' or v_member.kind = 'everyone' then
+    raise exception using errcode = 'RG407', message = 'only groups have members, and everyone is a member of none',
+      hint = 'Create a group with pgrag.put_principal(…, ''group'').';
+  end if;
+  insert into pgrag_data.membership (tenant_id, member_id, group_id)
+  values (v_principal.tenant_id, v_member.principal_id, v_group.principal_id)
+  on conflict on constraint membership_pkey do nothing;
+end
+$$;
+
+comment on function pgrag.put_membership is 'Makes a user, service or group a member of a group.';
+revoke all on function pgrag.put_membership from public;
+
+-- sql/functions/drop_membership.sql
+
+create or replace function pgrag.drop_membership(p_group text, p_member text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'admin');
+  v_group     pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_group);
+  v_member    pgrag_data.principal := pgrag_private.find_principal(v_principal.tenant_id, p_member);
+begin
+  delete from pgrag_data.membership m
+   where m.tenant_id = v_principal.tenant_id and m.member_id = v_member.principal_id and m.group_id = v_group.principal_id;
+  if not found then
+    perform pgrag_private.not_found('membership');
+  end if;
+end
+$$;
+
+comment on function pgrag.drop_membership is 'Ends a membership; what came with it is gone at commit.';
+revoke all on function pgrag.drop_membership from public;
+
+-- sql/functions/list_principals.sql
+
+create or replace function pgrag.list_principals(p_token text default null) returns table (name text, kind text, created_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'admin');
+begin
+  return query
+  select p.name::text, p.kind::text, p.created_at from pgrag_data.principal p
+   where p.tenant_id = v_principal.tenant_id and p.dropped_at is null order by p.name;
+end
+$$;
+
+comment on function pgrag.list_principals is 'Users, services and groups of the admin''s tenant.';
+revoke all on function pgrag.list_principals from public;
+
+-- sql/functions/list_memberships.sql
+
+create or replace function pgrag.list_memberships(p_token text default null) returns table ("group" text, member text, kind text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'admin');
+begin
+  return query
+  select g.name::text, p.name::text, p.kind::text
+    from pgrag_data.membership m
+    join pgrag_data.principal g on g.tenant_id = m.tenant_id and g.principal_id = m.group_id and g.dropped_at is null
+    join pgrag_data.principal p on p.tenant_id = m.tenant_id and p.principal_id = m.member_id and p.dropped_at is null
+   where m.tenant_id = v_principal.tenant_id
+   order by 1, 2;
+end
+$$;
+
+comment on function pgrag.list_memberships is 'Who belongs directly to which group of the admin''s tenant.';
+revoke all on function pgrag.list_memberships from public;
+
+-- sql/functions/writer_source.sql
+
+-- What a connector needs to know of its own source before it sends text anywhere.
+create or replace function pgrag.writer_source(p_token text default null)
+returns table (tenant text, source text, trust text, processors text[])
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'writer');
+begin
+  return query
+  select t.tenant::text, s.source::text, s.trust::text, s.processors
+    from pgrag_data.source s join pgrag_data.tenant t on t.tenant_id = s.tenant_id
+   where s.tenant_id = v_principal.tenant_id and s.source_id = v_principal.source_id;
+end
+$$;
+
+comment on function pgrag.writer_source is 'The source that the writer''s token names, and the processors that may receive its text.';
+revoke all on function pgrag.writer_source from public;
+
+-- sql/functions/stage_revision.sql
+
+-- Begins a revision: its text and everything that shapes its chunks. Nothing of it can be found until it is
+-- verified and activated. The same content again is the same revision, in whatever state it is.
+-- p_revision names it; left out, it is named by the hash of its content.
+-- p_skips: parts of the text, in code points, that no chunk will cover, on purpose.
+create or replace function pgrag.stage_revision(
+  p_document       text,
+  p_body           text,
+  p_title          text default '',
+  p_language       text default 'en',
+  p_revision       text default null,
+  p_product        text default null,
+  p_version        text default null,
+  p_tags           text[] default '{}',
+  p_dated          date default null,
+  p_effective_from timestamptz default null,
+  p_effective_to   timestamptz default null,
+  p_parser         text default 'text',
+  p_chunker        text default '',
+  p_tokenizer      text default '',
+  p_space          text default null,
+  p_skips          int4range[] default '{}',
+  p_metadata       jsonb default '{}'
+) returns table (revision text, state text, created boolean)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal   pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_space_id    bigint;
+  v_document_id bigint;
+  v_revision_id bigint;
+  v_revision    text;
+  v_hash        bytea;
+  v_existing    record;
+begin
+  perform pgrag_private.check_document(p_document);
+  if p_body is null or octet_length(p_body) > 16777216 then
+    raise exception using errcode = 'RG408', message = 'the body must be text of at most 16 MiB',
+      hint = 'Split the document in the source.';
+  elsif p_language is null or not pgrag_private.is_language(p_language) then
+    raise exception using errcode = 'RG406', message = 'this is no language code', hint = 'For example en, de or pt-BR.';
+  elsif p_title is null or length(p_title) > 1000 or p_parser is null or p_chunker is null or p_tokenizer is null or p_tags is null
+        or p_skips is null or array_ndims(p_tags) > 1 or array_ndims(p_skips) > 1 or array_position(p_tags, null) is not null or array_position(p_skips, null) is not null
+        or greatest(length(p_parser), length(p_chunker), length(p_tokenizer), length(p_product), length(p_version)) > 500
+        or cardinality(p_tags) > 100 or cardinality(p_skips) > 10000
+        or exists (select from unnest(p_tags) as t (tag) where length(tag) > 200) then
+    raise exception using errcode = 'RG408', message = 'what is said of the revision is null where it must not be, or too much',
+      hint = 'title, tags, parser, chunker, tokenizer and skips are not null; '
+             'a title has at most 1000 characters, the others 500; 100 tags of 200; 10000 skips.';
+  elsif coalesce(p_effective_from, '-infinity') >= coalesce(p_effective_to, 'infinity')
+        or (isfinite(p_effective_from) and p_effective_from not between '0001-01-01' and '9999-12-31T23:59:59.999999Z')
+        or (isfinite(p_effective_to) and p_effective_to not between '0001-01-01' and '9999-12-31T23:59:59.999999Z') then
+    raise exception using errcode = 'RG408', message = 'the effective period is empty, or not within the years 1 to 9999',
+      hint = 'Pass effective_from before effective_to, which is the first moment at which it no longer holds.';
+  end if;
+  perform pgrag_private.check_metadata(p_metadata, 'RG408', 'the metadata');
+  if p_space is not null then
+    v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
+  end if;
+
+  v_hash := pgrag_private.fingerprint(
+    p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
+    coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
+    p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
+  if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
+    v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
+  end if;
+  v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
+
+  -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does
+  -- nothing, waits for whoever is just activating the document.
+  select d.document_id into v_document_id from pgrag_data.document d
+   where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+  if not found then
+    insert into pgrag_data.document (tenant_id, source_id, document, acl_id)
+    values (v_principal.tenant_id, v_principal.source_id, p_document, pgrag_private.acl_of(v_principal.tenant_id, '{}'))
+    on conflict on constraint document_document_key do nothing;
+    select d.document_id into v_document_id from pgrag_data.document d
+     where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document;
+  end if;
+
+  insert into pgrag_data.revision (tenant_id, document_id, revision, content_hash, title, language, product, version, tags, dated,
+                                   effective_from, effective_to, parser, chunker, tokenizer, space_id, skips, metadata)
+  values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
+          coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'),
+          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips, p_metadata)
+  on conflict on constraint revision_revision_key do nothing
+  returning revision_id into v_revision_id;
+  if v_revision_id is not null then
+    insert into pgrag_data.revision_source (tenant_id, revision_id, body) values (v_principal.tenant_id, v_revision_id, p_body);
+    return query select v_revision, 'staged', true;
+    return;
+  end if;
+
+  select r.content_hash, r.state into v_existing from pgrag_data.revision r
+   where r.tenant_id = v_principal.tenant_id and r.document_id = v_document_id and r.revision = v_revision;
+  if v_existing.content_hash <> v_hash then
+    raise exception using errcode = 'RG403', message = 'a revision of this name exists with other content',
+      hint = 'Revisions do not change: give the new content a new name, or none.';
+  end if;
+  return query select v_revision, v_existing.state::text, false;
+end
+$$;
+
+comment on function pgrag.stage_revision is 'Begins a revision of a document of the writer''s source: text, metadata and effective period, invisible until activated.';
+revoke all on function pgrag.stage_revision from public;
+
+-- sql/functions/add_chunks.sql
+
+-- Adds chunks p_first, p_first + 1, … to a staged revision, in arrays of one length: the bulk path, since COPY
+-- cannot write under row-level security. At most 2000 chunks and 16 MiB of text a call bound the memory.
+-- The same batch again changes nothing; other text under a number that is taken is refused.
+create or replace function pgrag.add_chunks(
+  p_document   text,
+  p_revision   text,
+  p_first      integer,
+  p_texts      text[],
+  p_starts     integer[],
+  p_ends       integer[],
+  p_tokens     integer[],
+  p_sections   text[] default null,
+  p_pages      integer[] default null,
+  p_languages  text[] default null,
+  p_embeddings public.vector[] default null
+) returns integer
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_source    pgrag_data.source := pgrag_private.find_source(v_principal, null);
+  v_document  pgrag_data.document := pgrag_private.find_document(v_source, p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_tenant    text;
+  v_count     integer := cardinality(p_texts);
+  v_added     integer := 0;
+  v_same      integer;
+begin
+  if p_first is null or p_first not between 1 and 1000000 or v_count is null or v_count not between 1 and 2000
+     or (select sum(octet_length(t)) from unnest(p_texts) as u (t)) > 16777216
+     or cardinality(p_starts) is distinct from v_count or cardinality(p_ends) is distinct from v_count
+     or cardinality(p_tokens) is distinct from v_count
+     or coalesce(cardinality(p_sections), v_count) <> v_count or coalesce(cardinality(p_pages), v_count) <> v_count
+     or coalesce(cardinality(p_languages), v_count) <> v_count or coalesce(cardinality(p_embeddings), v_count) <> v_count
+     or exists (select from unnest(p_texts, p_starts, p_ends, p_tokens) as u (t, s, e, n)
+                 where coalesce(t, '') = '' or length(t) > 32768 or s is null or s < 0 or e is null or e <= s or n is null or n < 0)
+     or exists (select from unnest(p_sections) as u (s) where length(s) > 1000)
+     or exists (select from unnest(p_languages) as u (l) where not pgrag_private.is_language(l)) then
+    raise exception using errcode = 'RG408', message = 'the batch of chunks is malformed',
+      hint = 'Number chunks from 1; 1 to 2000 of them, 16 MiB of text, arrays of one length; '
+             'texts of 1 to 32768 characters, sections of at most 1000, start < end, tokens >= 0.';
+  end if;
+  if (p_embeddings is null) <> (v_revision.space_id is null) then
+    raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
+      hint = 'Stage the revision with p_space, and pass one embedding for each chunk.';
+  end if;
+  if exists (select from unnest(p_embeddings) as u (e) where public.vector_dims(e) > 2000) then
+    raise exception using errcode = 'RG305', message = 'an embedding has more dimensions than a space can have',
+      detail = 'the bound is 2000', hint = 'Encode the chunks with the space''s model.';
+  end if;
+  select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
+
+  -- The lock keeps verification, which freezes the revision, from passing between the check and the rows. It is the one
+  -- that verification takes: were it shared, two writers that each add and then verify would wait for each other.
+  perform from pgrag_data.revision r
+    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id and r.state = 'staged' for no key update;
+  if found then
+    with batch as (
+      select p_first + (u.n - 1)::integer as chunk_no, u.text, u.span_start, u.span_end, u.tokens, coalesce(u.section, '') as section,
+             u.page, coalesce(u.language, v_revision.language) as language,
+             pgrag_private.fingerprint(v_tenant, v_source.source, v_document.document, v_revision.revision,
+                                       u.span_start::text, u.span_end::text, u.text) as chunk_id
+        from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages)
+             with ordinality as u (text, span_start, span_end, tokens, section, page, language, n)
+    ), added as (
+      insert into pgrag_data.chunk (tenant_id, revision_id, chunk_no, chunk_id, text, span_start, span_end,
+                                    section, page, language, token_count)
+      select v_revision.tenant_id, v_revision.revision_id, b.chunk_no, b.chunk_id, b.text, b.span_start, b.span_end,
+             b.section, b.page, b.language, b.tokens
+        from batch b
+      on conflict do nothing
+      returning chunk_no, language, text, section
+    ), lexemes as (
+      -- Title and section count as words of the chunk: that is how people ask for it.
+      select a.chunk_no, a.language,
+             pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''),
+                                                         a.text)) as lexemes
+        from added a
+    ), lexical as (
+      insert into pgrag_data.chunk_lex (tenant_id, revision_id, chunk_no, language, length, lexemes)
+      select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language,
+             pgrag_private.lexeme_count(l.lexemes), l.lexemes
+        from lexemes l
+    ), dense as (
+      insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
+      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
+      select v_revision.tenant_id, v_revision.space_id, v_revision.revision_id, a.chunk_no, e.embedding
+        from (select chunk_no from added
+              union
+              select c.chunk_no from pgrag_data.chunk c
+               where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
+                 and c.chunk_no between p_first and p_first + v_count - 1) a
+        join unnest(p_embeddings) with ordinality as e (embedding, n) on p_first + (e.n - 1)::integer = a.chunk_no
+       where e.embedding is not null
+      on conflict do nothing
+    )
+    select count(*) into v_added from added;
+  end if;
+
+  select count(*) into v_same
+    from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages, p_embeddings)
+         with ordinality as u (text, span_start, span_end, tokens, section, page, language, embedding, n)
+    join pgrag_data.chunk c
+      on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
+     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
+     and c.section = coalesce(u.section, '') and c.page is not distinct from u.page
+     and c.language = coalesce(u.language, v_revision.language)
+    left join pgrag_data.chunk_vec v
+      on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
+   where u.embedding is null or v.embedding operator(public.=) u.embedding;
+  if v_same <> v_count then
+    raise exception using errcode = 'RG403', message = 'the revision has other chunks under these numbers, or is verified',
+      hint = 'Revisions do not change: stage another, or send the same chunks again.';
+  end if;
+  return v_added;
+end
+$$;
+
+comment on function pgrag.add_chunks is 'Adds a batch of chunks, with spans in Unicode code points and embeddings, to a staged revision; returns how many were new.';
+revoke all on function pgrag.add_chunks from public;
+
+-- sql/functions/verify_revision.sql
+
+-- Checks a staged revision and, if nothing is wrong, freezes it. Every fault is named, and with any of them
+-- nothing changes: the result says so, it is not an error, and the staged chunks stay.
+--
+-- The chunks laid end to end, with the declared skips between them, must be the body: each contributes what
+-- lies behind the end of those before it, and what overlaps must be the end of its predecessor. That proves
+-- every span in one pass, where cutting each span out of the body would read the body once a chunk.
+create or replace function pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer)
+returns table (state text, chunks integer, faults text[])
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, null), p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_space     pgrag_data.embedding_space;
+  v_body      text;
+  v_spans     record;
+  v_totals    record;
+  v_vectors   record;
+  v_faults    text[] := '{}';
+begin
+  select r.* into v_revision from pgrag_data.revision r
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for no key update;
+  if v_revision.state = 'verified' then
+    return query select v_revision.state::text, v_revision.chunk_count, v_faults;
+    return;
+  end if;
+  select s.body into v_body from pgrag_data.revision_source s
+   where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id;
+
+  -- Two scans and no join: right after a bulk load the planner knows nothing of the new rows, and would loop.
+  select count(*)::integer as chunks, coalesce(sum(c.token_count), 0) as tokens,
+         (select coalesce(sum(l.length), 0) from pgrag_data.chunk_lex l
+           where l.tenant_id = v_revision.tenant_id and l.revision_id = v_revision.revision_id) as lexemes,
+         coalesce(array_agg(distinct c.language::text), '{}') as languages,
+         coalesce(max(c.chunk_no), 0) as last_no,
+         count(*) filter (where length(c.text) <> c.span_end - c.span_start) as wrong_length
+    into v_totals
+    from pgrag_data.chunk c
+   where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id;
+
+  if pgrag_private.is_blank(v_body) or v_totals.chunks = 0 then
+    v_faults := v_faults || 'empty extraction: there is no text to find'::text;
+  end if;
+  if p_expected_chunks is null or v_totals.chunks <> p_expected_chunks or v_totals.last_no <> v_totals.chunks then
+    v_faults := v_faults || format('chunk count: %s chunks up to number %s, %s expected',
+                                   v_totals.chunks, v_totals.last_no, coalesce(p_expected_chunks::text, 'null'));
+  end if;
+  if v_totals.wrong_length > 0 then
+    v_faults := v_faults || format('span length: %s chunks are not as long as their spans', v_totals.wrong_length);
+  end if;
+
+  with piece as (
+    select c.span_start as s, c.span_end as e, c.text, c.chunk_no from pgrag_data.chunk c
+     where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
+    union all
+    select lower(k), upper(k), substr(v_body, lower(k) + 1, upper(k) - lower(k)), null
+      from unnest(v_revision.skips) as k
+  ), ordered as (
+    select p.*, lag(p.e, 1, 0) over w as before, lag(p.text) over w as text_before, lag(p.s, 1, -1) over w as start_before,
+           max(p.chunk_no) over (w rows between unbounded preceding and 1 preceding) as no_before
+      from piece p window w as (order by p.s, p.e)
+  )
+  select count(*) filter (where s > before) as gaps,
+         count(*) filter (where e <= before or s <= start_before or chunk_no < no_before) as disorder,
+         count(*) filter (where s < before and left(text, before - s) is distinct from right(text_before, before - s)) as overlaps,
+         max(e) as ends,
+         string_agg(substr(text, greatest(before - s, 0) + 1), '' order by s, e) as laid
+    into v_spans
+    from ordered;
+  if v_spans.gaps > 0 or coalesce(v_spans.ends, 0) <> length(v_body) then
+    v_faults := v_faults || format('span coverage: %s gaps; the last span ends at %s of %s',
+                                   v_spans.gaps, coalesce(v_spans.ends, 0), length(v_body));
+  end if;
+  if v_spans.disorder > 0 then
+    v_faults := v_faults || format('span order: %s spans do not go on from the one before', v_spans.disorder);
+  end if;
+  if v_spans.overlaps > 0 or coalesce(v_spans.laid, '') <> v_body then
+    v_faults := v_faults || 'span text: the chunks'' texts are not what the body has at their spans'::text;
+  end if;
+
+  if v_revision.space_id is not null then
+    select s.* into v_space from pgrag_data.embedding_space s
+     where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
+    select count(*) as vectors,
+           count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
+           -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
+           count(*) filter (where public.vector_norm(v.embedding) < 1e-15) as zero,
+           count(*) filter (where public.vector_norm(v.embedding) > 1e15) as too_long,
+           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) >= 1e-15
+                              and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
+      into v_vectors
+      from pgrag_data.chunk_vec v
+     where v.tenant_id = v_revision.tenant_id and v.space_id = v_revision.space_id and v.revision_id = v_revision.revision_id;
+    if v_vectors.vectors <> v_totals.chunks then
+      v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
+    end if;
+    if v_vectors.wrong_dimension > 0 then
+      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s',
+                                     v_vectors.wrong_dimension, v_space.dimension, v_space.space);
+    end if;
+    if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
+      v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
+    end if;
+    if v_vectors.too_long > 0 then
+      v_faults := v_faults || format('normalisation: %s vectors are longer than 1e15, which no cosine can be taken of', v_vectors.too_long);
+    end if;
+    if v_vectors.not_unit > 0 then
+      v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);
+    end if;
+  end if;
+
+  if v_faults = '{}' then
+    update pgrag_data.revision r
+       set state = 'verified', verified_at = clock_timestamp(), chunk_count = v_totals.chunks, token_count = v_totals.tokens,
+           lexeme_count = v_totals.lexemes, languages = v_totals.languages
+     where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
+    v_revision.state := 'verified';
+  end if;
+  return query select v_revision.state::text, v_totals.chunks, v_faults;
+end
+$$;
+
+comment on function pgrag.verify_revision is 'Checks a staged revision (count, spans, text, embeddings) and freezes it, or names every fault and changes nothing.';
+revoke all on function pgrag.verify_revision from public;
+
+-- sql/functions/set_access.sql
+
+-- Who may read a document, whole: the list replaces the one before. One row changes, and takes effect at commit.
+create or replace function pgrag.set_access(p_document text, p_readers text[], p_source text default null) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+  v_acl_id    bigint;
+begin
+  if p_readers is null or array_ndims(p_readers) > 1 or array_position(p_readers, null) is not null then
+    raise exception using errcode = 'RG408', message = 'neither the readers nor one of them may be null',
+      hint = 'Pass names, ''{everyone}'' for every known principal of the tenant, or ''{}'' for nobody.';
+  end if;
+  v_acl_id := pgrag_private.acl_of(v_principal.tenant_id, p_readers);
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_document.acl_id = v_acl_id then
+    return false;
+  end if;
+  update pgrag_data.document d set acl_id = v_acl_id, changed_xid = pg_current_xact_id()
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+  perform pgrag_private.count_document(v_document, -1);
+  v_document.acl_id := v_acl_id;
+  perform pgrag_private.count_document(v_document, 1);
+  return true;
+end
+$$;
+
+comment on function pgrag.set_access is 'Sets who may read a document: users, services, groups, or everyone; returns whether that changed anything.';
+revoke all on function pgrag.set_access from public;
+
+-- sql/functions/activate.sql
+
+-- Puts a verified revision in force: one pointer moves, in constant time, and a reader sees all of the old
+-- revision or all of the new one. p_expected_active guards the switch: the revision that you believe to be
+-- active, '' for none, null not to ask. p_restore also lifts a tombstone, which nothing else does.
+create or replace function pgrag.activate(
+  p_document        text,
+  p_revision        text,
+  p_expected_active text default null,
+  p_restore         boolean default false,
+  p_source          text default null
+) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+begin
+  if v_revision.state <> 'verified' then
+    raise exception using errcode = 'RG405', message = 'the revision is not verified',
+      hint = 'select * from pgrag.verify_revision(…) names what is wrong with it.';
+  elsif v_revision.effective_from > clock_timestamp() then
+    raise exception using errcode = 'RG405', message = 'the revision is not in force yet',
+      detail = format('effective from %s', v_revision.effective_from), hint = 'Activate it on that day.';
+  end if;
+  return pgrag_private.switch_revision(v_principal, v_document, v_revision, 'activate', p_expected_active, coalesce(p_restore, false));
+end
+$$;
+
+comment on function pgrag.activate is 'Makes a verified revision the active one, in one constant-time switch; returns whether that changed anything.';
+revoke all on function pgrag.activate from public;
+
+-- sql/functions/rollback.sql
+
+-- Puts an earlier revision back: by default the one that was active before. What it leaves counts as withdrawn,
+-- so that a question about the past does not find it either, until it is activated again.
+create or replace function pgrag.rollback(
+  p_document        text,
+  p_revision        text default null,
+  p_expected_active text default null,
+  p_source          text default null
+) returns text
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+  v_revision  pgrag_data.revision;
+begin
+  if p_revision is not null then
+    v_revision := pgrag_private.find_revision(v_document, p_revision);
+  end if;
+  -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_revision.revision_id = v_document.active_revision_id then
+    -- Already so, unless it is deleted: a caller that lost the first answer may ask again.
+    perform pgrag_private.switch_revision(v_principal, v_document, v_revision, 'rollback', p_expected_active, false);
+    return v_revision.revision;
+  end if;
+  -- By name, any that has been active; otherwise, of those that stand, the one put in force last before this one.
+  select r.* into v_revision
+    from pgrag_data.revision r
+    left join pgrag_private.standing_revisions(v_document.tenant_id, v_document.document_id) s on s.revision_id = r.revision_id
+   where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
+     and r.revision_id is distinct from v_document.active_revision_id
+     and case when p_revision is null then s.revision_id is not null
+              else r.revision = p_revision and exists (
+                select from pgrag_data.activation a
+                 where a.tenant_id = r.tenant_id and a.document_id = r.document_id and a.revision_id = r.revision_id) end
+   order by s.activation_id desc
+   limit 1;
+  if not found then
+    raise exception using errcode = 'RG405', message = 'there is no revision to roll back to',
+      hint = 'Only a revision that has been active can be rolled back to; pgrag.activate puts a new one in force.';
+  end if;
+  perform pgrag_private.switch_revision(v_principal, v_document, v_revision, 'rollback', p_expected_active, false);
+  return v_revision.revision;
+end
+$$;
+
+comment on function pgrag.rollback is 'Puts the previous revision, or a named earlier one, back in force; returns its name.';
+revoke all on function pgrag.rollback from public;
+
+-- sql/functions/delete_document.sql
+
+-- A tombstone: one row changes, and at commit no revision of the document can be found, whatever the date asked
+-- about. The text stays until it is purged.
+create or replace function pgrag.delete_document(p_document text, p_source text default null) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+begin
+  select d.* into v_document from pgrag_data.document d
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
+  if v_document.deleted_at is not null then
+    return false;
+  end if;
+  update pgrag_data.document d set deleted_at = transaction_timestamp()
+   where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id;
+  perform pgrag_private.count_document(v_document, -1);
+  return true;
+end
+$$;
+
+comment on function pgrag.delete_document is 'Hides a document and all its revisions at commit; returns whether it was there.';
+revoke all on function pgrag.delete_document from public;
+
+-- sql/functions/list_documents.sql
+
+create or replace function pgrag.list_documents(p_source text default null, p_token text default null)
+returns table (source text, document text, active_revision text, readers text[], deleted_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'writer', 'admin');
+begin
+  return query
+  select s.source::text, d.document::text, r.revision::text,
+         array(select p.name::text from pgrag_data.acl_entry e
+                 join pgrag_data.principal p on p.tenant_id = e.tenant_id and p.principal_id = e.principal_id and p.dropped_at is null
+                where e.tenant_id = d.tenant_id and e.acl_id = d.acl_id order by p.name),
+         d.deleted_at
+    from pgrag_data.document d
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    left join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+   where d.tenant_id = v_principal.tenant_id
+     and (v_principal.kind = 'admin' or s.source_id = v_principal.source_id)
+     and (p_source is null or s.source = p_source)
+   order by s.source, d.document;
+end
+$$;
+
+comment on function pgrag.list_documents is 'The documents of the admin''s tenant, or of the writer''s source, with their readers and active revision.';
+revoke all on function pgrag.list_documents from public;
+
+-- sql/functions/list_revisions.sql
+
+create or replace function pgrag.list_revisions(p_document text, p_source text default null, p_token text default null)
+returns table (revision text, state text, title text, effective_from timestamptz, effective_to timestamptz, chunks integer,
+               created_at timestamptz, verified_at timestamptz, activated_at timestamptz)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'writer', 'admin');
+  v_document  pgrag_data.document :=
+    pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
+begin
+  return query
+  select r.revision::text,
+         case when r.revision_id = v_document.active_revision_id then 'active'
+              when a.recorded_at is null then r.state::text
+              when t.revision_id is null then 'withdrawn'
+              else 'retired' end,
+         r.title, nullif(r.effective_from, '-infinity'), nullif(r.effective_to, 'infinity'), r.chunk_count,
+         r.created_at, r.verified_at, a.recorded_at
+    from pgrag_data.revision r
+    left join lateral (
+      select max(a.recorded_at) as recorded_at from pgrag_data.activation a
+       where a.tenant_id = r.tenant_id and a.document_id = r.document_id and a.revision_id = r.revision_id
+    ) a on true
+    left join pgrag_private.standing_revisions(v_document.tenant_id, v_document.document_id) t on t.revision_id = r.revision_id
+   where r.tenant_id = v_document.tenant_id and r.document_id = v_document.document_id
+   order by r.revision_id;
+end
+$$;
+
+comment on function pgrag.list_revisions is 'The revisions of a document: staged, verified, active, retired (replaced) or withdrawn (rolled back from).';
+revoke all on function pgrag.list_revisions from public;
+
+-- sql/functions/search.sql
+
+-- Ranked passages that the reader may see, as rows. In the question "two words" in quotes must be there, and a -word at its
+-- end must not. p_probes are further wordings of it, each a lane more. p_order is a reranker's order of earlier hits.
+-- `complete` and its reason stand in each; an application that
+-- must tell "nothing" from "nothing for you to see" asks pgrag.search_json, which answers even without a row.
+create or replace function pgrag.search(
+  p_question   text,
+  p_k          integer default 10,
+  p_mode       text default 'hybrid',
+  p_embedding  public.vector default null,
+  p_space      text default null,
+  p_fusion     text default 'convex',
+  p_as_of      timestamptz default null,
+  p_filter     jsonb default null,
+  p_candidates integer default 100,
+  p_threshold  double precision default null,
+  p_token      text default null,
+  p_probes            text[] default null,
+  p_probe_embeddings  public.vector[] default null,
+  p_per_document      integer default null,
+  p_per_source        integer default null,
+  p_isolation         text default 'auto',
+  p_profile           text default 'normal',
+  p_order             text[] default null,
+  p_reranker          text default null
+) returns table (
+  rank integer, score double precision, relevance double precision,
+  source text, document text, revision text, active boolean, title text, section text, page integer, language text,
+  span_start integer, span_end integer, effective_from timestamptz, effective_to timestamptz, ingested_at timestamptz, trust text,
+  lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision,
+  chunk_id text, text text, status text, complete boolean, complete_reason text,
+  matched_terms jsonb, duplicates jsonb, probe integer
+)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_found jsonb := pgrag_private.retrieve(
+    pgrag_private.current_principal(p_token, 'reader'),
+    (p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold, p_probes, p_probe_embeddings,
+     p_per_document, p_per_source, p_isolation, p_profile, p_order, p_reranker)::pgrag_private.search_request);
+begin
+  return query
+  select h.rank, h.score, h.relevance, h.source, h.document, h.revision, h.active, h.title, h.section, h.page, h.language,
+         h.span_start, h.span_end, h.effective_from, h.effective_to, h.ingested_at, h.trust,
+         h.lexical_rank, h.lexical_score, h.dense_rank, h.dense_score, h.chunk_id, h.text,
+         v_found ->> 'status', (v_found ->> 'complete')::boolean, v_found ->> 'complete_reason',
+         h.matched_terms, h.duplicates, h.probe
+    from jsonb_to_recordset(v_found -> 'hits') as h (
+      rank integer, score double precision, relevance double precision,
+      source text, document text, revision text, active boolean, title text, section text, page integer, language text,
+      span_start integer, span_end integer, effective_from timestamptz, effective_to timestamptz, ingested_at timestamptz, trust text,
+      lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision,
+      chunk_id text, text text, matched_terms jsonb, duplicates jsonb, probe integer)
+   order by h.rank;
+end
+$$;
+
+comment on function pgrag.search is 'The passages that answer a question best, of those that the reader may see: hybrid, lexical or dense, today or as of a date.';
+revoke all on function pgrag.search from public;
+
+-- sql/functions/search_json.sql
+
+-- The same search, JSON in and JSON out: the answer says why it is empty. Fields as the arguments of
+-- pgrag.search, without the p_; each must have its own JSON type.
+create or replace function pgrag.search_json(p_request jsonb, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
+                                           'filter', 'candidates', 'threshold', 'probes', 'probe_embeddings', 'per_document', 'per_source',
+                                           'isolation', 'profile', 'order', 'reranker');
+  return pgrag_private.retrieve_json(v_principal, p_request, 10);
+end
+$$;
+
+comment on function pgrag.search_json is 'pgrag.search for JSON: one object in, one object out, with status, reason, policy and hits.';
+revoke all on function pgrag.search_json from public;
+
+-- sql/functions/packet.sql
+
+-- Evidence for a language model: whole passages within a budget, or an abstention with its reason, sealed so
+-- that a reply can be validated against it later.
+create or replace function pgrag.packet(
+  p_question    text,
+  p_k           integer default 8,
+  p_mode        text default 'hybrid',
+  p_embedding   public.vector default null,
+  p_space       text default null,
+  p_fusion      text default 'convex',
+  p_as_of       timestamptz default null,
+  p_filter      jsonb default null,
+  p_candidates  integer default 100,
+  p_threshold   double precision default null,
+  p_budget      integer default 8000,
+  p_budget_unit text default 'characters',
+  p_reserve     integer default 0,
+  p_strict      boolean default false,
+  p_token       text default null,
+  p_probes            text[] default null,
+  p_probe_embeddings  public.vector[] default null,
+  p_per_document      integer default null,
+  p_per_source        integer default null,
+  p_isolation         text default 'auto',
+  p_profile           text default 'normal',
+  p_order             text[] default null,
+  p_reranker          text default null
+) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  return pgrag_private.build_packet(
+    v_principal, p_question, p_as_of,
+    pgrag_private.retrieve(v_principal, (p_question, p_k, p_mode, p_embedding, p_space, p_fusion, p_as_of, p_filter, p_candidates, p_threshold, p_probes, p_probe_embeddings,
+                           p_per_document, p_per_source, p_isolation, p_profile, p_order, p_reranker)::pgrag_private.search_request),
+    p_budget, p_budget_unit, p_reserve, p_strict);
+end
+$$;
+
+comment on function pgrag.packet is 'A sealed packet of evidence for a question within a budget, or an abstention that says why.';
+revoke all on function pgrag.packet from public;
+
+-- sql/functions/packet_json.sql
+
+create or replace function pgrag.packet_json(p_request jsonb, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+begin
+  perform pgrag_private.check_json_request(p_request, 'question', 'k', 'mode', 'embedding', 'space', 'fusion', 'as_of',
+                                           'filter', 'candidates', 'threshold', 'probes', 'probe_embeddings', 'per_document', 'per_source',
+                                           'isolation', 'profile', 'order', 'reranker',
+                                           'budget', 'budget_unit', 'reserve', 'strict');
+  return pgrag_private.build_packet(
+    v_principal, p_request ->> 'question', (p_request ->> 'as_of')::timestamptz,
+    pgrag_private.retrieve_json(v_principal, p_request, 8),
+    coalesce((p_request ->> 'budget')::integer, 8000), coalesce(p_request ->> 'budget_unit', 'characters'),
+    coalesce((p_request ->> 'reserve')::integer, 0), coalesce((p_request ->> 'strict')::boolean, false));
+end
+$$;
+
+comment on function pgrag.packet_json is 'pgrag.packet for JSON: one object in, the packet out.';
+revoke all on function pgrag.packet_json from public;
+
+-- sql/functions/validate_reply.sql
+
+-- Checks a reply against the packet that it was made from. The packet must be the reader's own and unaltered,
+-- which is an error otherwise; what is wrong with the reply is a finding, and each is named.
+-- The database is asked again: a citation must still be readable, still in force (at the packet's as_of, where
+-- it has one) and not deleted, and a quote is looked for in the stored text, not in what the packet carries.
+-- Membership is not support: nothing here says that the excerpts bear the answer out, and the result says so.
+create or replace function pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_as_of     timestamptz;
+  v_scope     bigint[];
+  v_citation  jsonb;
+  v_id        text;
+  v_quote     text;
+  v_excerpt   jsonb;
+  v_chunk     record;
+  v_seen      text[] := '{}';
+  v_findings  jsonb := '[]';
+  v_citations jsonb := '[]';
+  v_found     text;
+begin
+  if jsonb_typeof(p_packet) is distinct from 'object' or jsonb_typeof(p_packet -> 'excerpts') is distinct from 'array'
+     or jsonb_path_exists(p_packet, 'strict $.excerpts[*] ? (@.type() != "object")')
+     or sha256(convert_to(coalesce(p_packet ->> 'seal', ''), 'UTF8'))
+        is distinct from sha256(convert_to(pgrag_private.seal(v_principal, p_packet), 'UTF8'))
+     or exists (select from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt)
+                 where excerpt ? 'text'
+                   and encode(sha256(convert_to(coalesce(excerpt ->> 'text', ''), 'UTF8')), 'hex')
+                       is distinct from excerpt ->> 'text_sha256') then
+    raise exception using errcode = 'RG501', message = 'the packet is not one that was issued to this reader, or it was altered',
+      hint = 'Pass the packet as pgrag.packet returned it, by the reader that it was made for; texts may be left out.';
+  end if;
+  v_as_of := (p_packet ->> 'as_of')::timestamptz;
+  v_scope := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, v_as_of, null);
+
+  if jsonb_typeof(p_reply) is distinct from 'object'
+     or jsonb_typeof(p_reply -> 'answer') is distinct from 'string'
+     or jsonb_typeof(p_reply -> 'citations') is distinct from 'array'
+     or p_reply - array['answer', 'citations'] <> '{}' or jsonb_array_length(p_reply -> 'citations') > 100 then
+    v_findings := v_findings || pgrag_private.finding(
+      'shape', null, 'a reply is an object with answer (text) and citations (a list of at most 100), and nothing else');
+  else
+    if not pgrag_private.is_blank(p_reply ->> 'answer') and jsonb_array_length(p_reply -> 'citations') = 0 then
+      v_findings := v_findings || pgrag_private.finding('citations', null, 'an answer without citations');
+    end if;
+    for v_citation in select citation from jsonb_array_elements(p_reply -> 'citations') as c (citation) loop
+      if jsonb_typeof(v_citation) <> 'object' or jsonb_typeof(v_citation -> 'id') is distinct from 'string'
+         or coalesce(jsonb_typeof(v_citation -> 'quote'), 'null') not in ('string', 'null')
+         or v_citation - array['id', 'quote'] <> '{}' then
+        v_findings := v_findings || pgrag_private.finding(
+          'shape', null, 'a citation is an object with id (text), optionally quote (text), and nothing else');
+        continue;
+      end if;
+      v_id    := v_citation ->> 'id';
+      v_quote := v_citation ->> 'quote';
+      if v_id = any (v_seen) then
+        v_findings := v_findings || pgrag_private.finding('duplicate', v_id, 'cited twice');
+        continue;
+      end if;
+      v_seen := v_seen || v_id;
+
+      select excerpt into v_excerpt from jsonb_array_elements(p_packet -> 'excerpts') as e (excerpt) where excerpt ->> 'id' = v_id;
+      if not found then
+        v_findings := v_findings || pgrag_private.finding('unknown', v_id, 'no excerpt of the packet has this id');
+        continue;
+      end if;
+      select c.text, c.revision_id into v_chunk from pgrag_data.chunk c
+       where c.tenant_id = v_principal.tenant_id and c.chunk_id = decode(v_excerpt ->> 'chunk_id', 'hex');
+      if not found or v_chunk.revision_id <> all (v_scope) then
+        v_findings := v_findings || pgrag_private.finding_of_access(v_principal, v_id, v_chunk.revision_id);
+        continue;
+      end if;
+      v_found := 'none';
+      if v_quote is not null then
+        v_found := case
+          when pgrag_private.plain_quote(v_quote) = '' then 'missing'
+          when position(v_quote in v_chunk.text) > 0 then 'exact'
+          when position(pgrag_private.plain_quote(v_quote) in pgrag_private.plain_quote(v_chunk.text)) > 0 then 'normalised'
+          else 'missing' end;
+        if v_found = 'missing' then
+          v_findings := v_findings || pgrag_private.finding('quote', v_id, 'the quote is not in the excerpt');
+          continue;
+        end if;
+      end if;
+      v_citations := v_citations || jsonb_build_array(jsonb_build_object(
+        'id', v_id, 'chunk_id', v_excerpt -> 'chunk_id', 'source', v_excerpt -> 'source', 'document', v_excerpt -> 'document',
+        'revision', v_excerpt -> 'revision', 'quote', v_found));
+    end loop;
+  end if;
+
+  return jsonb_build_object(
+    'valid', v_findings = '[]',
+    'findings', v_findings,
+    'citations', v_citations,
+    'checks', '["shape", "citations", "duplicate", "unknown", "readable", "active", "deleted", "quote"]'::jsonb,
+    'support', 'not proven: a citation was checked to be evidence that the reader may see, not that the answer follows from it');
+end
+$$;
+
+comment on function pgrag.validate_reply is 'Checks a reply''s citations and quotes against its packet and against the database as it is now; names each failing check.';
+revoke all on function pgrag.validate_reply from public;
+
+-- sql/functions/excerpt.sql
+
+-- One passage by its chunk id, with its provenance, if the reader may see it in the revision in force, or in the
+-- one effective at p_as_of. Looked for among the chunks of the scope, not in the table: see can_read.sql.
+create or replace function pgrag.excerpt(p_chunk_id text, p_as_of timestamptz default null, p_token text default null) returns jsonb
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_scope     bigint[] := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, p_as_of, null);
+  v_excerpt   jsonb;
+begin
+  if p_chunk_id ~ '^[0-9a-f]{64}$' then
+    with visible as materialized (
+      select c.revision_id, c.chunk_no, c.chunk_id
+        from unnest(v_scope) as v (revision_id)
+        join pgrag_data.chunk c on c.tenant_id = v_principal.tenant_id and c.revision_id = v.revision_id
+    )
+    select pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) into v_excerpt
+      from visible v where v.chunk_id = decode(p_chunk_id, 'hex');
+  end if;
+  if v_excerpt is null then
+    perform pgrag_private.not_found('excerpt');
+  end if;
+  return v_excerpt;
+end
+$$;
+
+comment on function pgrag.excerpt is 'One passage by its chunk id, with its provenance; the same error whether it is absent or not the reader''s to see.';
+revoke all on function pgrag.excerpt from public;
+
+-- sql/functions/can_read.sql
+
+-- For use before an action on what was retrieved: whether the reader may see the document now. The name is looked
+-- for among the documents of the scope, not in the table: what an index lookup touches, any role can count
+-- (pg_stat_xact_all_tables, pg_locks, EXPLAIN's buffers, the clock), and so tell "hidden" from "not there".
+create or replace function pgrag.can_read(p_source text, p_document text, p_token text default null) returns boolean
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader');
+  v_scope     bigint[] := pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null);
+begin
+  return exists (
+    with visible as materialized (
+      select s.source, d.document
+        from unnest(v_scope) as v (revision_id)
+        join pgrag_data.revision r on r.tenant_id = v_principal.tenant_id and r.revision_id = v.revision_id
+        join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
+        join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    )
+    select from visible where source = p_source and document = p_document);
+end
+$$;
+
+comment on function pgrag.can_read is 'Whether the reader may see a document now; false for what is not there.';
+revoke all on function pgrag.can_read from public;
+
+-- sql/functions/active_space.sql
+
+-- What a question or a document must be encoded with. Readers and writers ask before they encode.
+create or replace function pgrag.active_space(p_token text default null)
+returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
+               preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer');
+begin
+  return query
+  select s.space, s.model, s.model_revision, s.dimension, s.metric, s.normalisation, s.preprocessing,
+         s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   where t.tenant_id = v_principal.tenant_id;
+end
+$$;
+
+comment on function pgrag.active_space is 'The embedding space that this tenant''s documents and questions are encoded in; no row when it has none.';
+revoke all on function pgrag.active_space from public;
+
+-- sql/functions/maintain.sql
+
+-- One bounded step of what keeps searches fast, and whether there is another: call it until remaining is false, from any
+-- scheduler, each time in a transaction of its own. Killed, it resumes; called by two at once, they do different work, because
+-- each locks the block that it is at. Nothing that it does holds up a reader or a writer; what it has not done yet, searches
+-- do one by one.
+--
+--   fold     rows of the ledger became sums
+--   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
+--   create   a block is begun: a class of vectors has grown, or changed a good deal since its block was built
+--   copy     up to 20,000 vectors were copied into it
+--   index    its index was built and it serves, in place of the one before: the one step that takes long (a millisecond a vector or
+--            so), with maintenance_work_mem and max_parallel_maintenance_workers of the session
+--   retire   a block no longer pays, or belongs to another space or system
+--   busy     others are at all the work there is
+--   idle     there is none
+create or replace function pgrag.maintain(p_keep interval default '5 minutes')
+returns table (action text, block_id bigint, rows bigint, remaining boolean, note text)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_block   pgrag_data.dense_block;
+  v_state   record;
+  v_rows    bigint;
+  v_last    bigint;
+  v_base    pgrag_data.dense_block;
+  v_bytes   bigint;
+  v_memory  bigint;
+  v_system  bigint := (select c.system_identifier from pg_control_system() c);
+begin
+  if p_keep is null or p_keep < '0' then
+    raise exception using errcode = 'RG408', message = 'p_keep must be a span of time, from 0 on', hint = 'For example ''5 minutes''.';
+  end if;
+
+  v_rows := pgrag_private.fold_scope_totals();
+  if v_rows > 0 then
+    return query select 'fold', null::bigint, v_rows, true, null::text;
+    return;
+  end if;
+
+  -- What a dump brought along, or what somebody has dropped by hand, serves nobody.
+  for v_block in
+    select b.* from pgrag_data.dense_block b
+     where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+     order by b.block_id limit 1 for update skip locked
+  loop
+    update pgrag_data.dense_block b set state = 'retired', retired_at = '-infinity'
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    return query select 'retire', v_block.block_id, v_block.vectors, true, null::text;
+    return;
+  end loop;
+
+  for v_block in
+    select b.* from pgrag_data.dense_block b
+     where b.state = 'retired' and b.retired_at <= clock_timestamp() - p_keep order by b.block_id for update skip locked
+  loop
+    continue when not pgrag_private.drop_block_table(v_block.block_id);
+    delete from pgrag_data.dense_block b where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    return query select 'drop', v_block.block_id, v_block.vectors, true, null::text;
+    return;
+  end loop;
+
+  for v_block in
+    select b.* from pgrag_data.dense_block b where b.state in ('copying', 'indexing') order by b.block_id limit 1 for update skip locked
+  loop
+    if v_block.state = 'copying' then
+      select c.rows, c.copied_to into v_rows, v_last from pgrag_private.copy_to_block(v_block) c;
+      update pgrag_data.dense_block b
+         set vectors = b.vectors + v_rows, copied_to = coalesce(v_last, b.copied_to), state = case when v_last is null then 'indexing' else 'copying' end
+       where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+      return query select 'copy', v_block.block_id, v_rows, true, null::text;
+      return;
+    end if;
+    perform pgrag_private.index_block_table(v_block.block_id);
+    update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
+     where b.tenant_id = v_block.tenant_id and b.space_id = v_block.space_id and b.acl_id is not distinct from v_block.acl_id and b.state = 'live'
+       and (v_block.base_id is null or b.base_id is not null);
+    update pgrag_data.dense_block b set state = 'live', live_at = clock_timestamp()
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    v_bytes := v_block.vectors * (select 2 * s.dimension + 700 from pgrag_data.embedding_space s
+                                   where s.tenant_id = v_block.tenant_id and s.space_id = v_block.space_id);
+    v_memory := pg_size_bytes(current_setting('maintenance_work_mem'));
+    return query select 'index', v_block.block_id, v_block.vectors, true,
+      case when v_bytes > v_memory then format('built on disk for want of memory: with maintenance_work_mem = ''%s MB'' it would have been faster',
+                                               v_bytes / 1048576 + 1) end;
+    return;
+  end loop;
+
+  for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
+    v_base := null;
+    if v_state.block_id is not null and not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then
+      update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
+       where b.tenant_id = v_state.tenant_id and b.block_id in (v_state.block_id, v_state.delta_id);
+      return query select 'retire', v_state.block_id, v_state.vectors, true, null::text;
+      return;
+    end if;
+    if v_state.block_id is null then
+      continue when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough, v_state.acl_id);
+    elsif v_state.retired > v_state.vectors / 5 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 4 then
+      null; -- anew
+    elsif v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then
+      select b.* into v_base from pgrag_data.dense_block b where b.tenant_id = v_state.tenant_id and b.block_id = v_state.block_id;
+    else
+      continue;
+    end if;
+    insert into pgrag_data.dense_block (tenant_id, space_id, acl_id, base_id, snapshot, system_identifier)
+    values (v_state.tenant_id, v_state.space_id, v_state.acl_id, v_base.block_id, pg_current_snapshot(), v_system)
+    on conflict do nothing
+    returning * into v_block;
+    continue when not found; -- another session has begun it
+    perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
+    return query select 'create', v_block.block_id, case when v_base is null then v_state.chunks else v_state.loose end, true, null::text;
+    return;
+  end loop;
+
+  -- Classes that are no more, and spaces that are not active any more.
+  for v_block in
+    select b.* from pgrag_data.dense_block b
+     where b.state = 'live' and not exists (select from pgrag_private.block_state() s where b.block_id in (s.block_id, s.delta_id))
+     order by b.block_id limit 1 for update skip locked
+  loop
+    update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    return query select 'retire', v_block.block_id, v_block.vectors, true, null::text;
+    return;
+  end loop;
+
+  return query select case when exists (select from pgrag_data.dense_block b where b.state in ('copying', 'indexing')) then 'busy' else 'idle' end,
+                      null::bigint, 0::bigint, false, null::text;
+end
+$$;
+
+comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals; says whether work remains.';
+revoke all on function pgrag.maintain from public;
+
+-- sql/96_search_cost.sql
+
+-- Costs of one machine, until pgrag.calibrate() measures those of this one.
+insert into pgrag_data.search_cost (part, microseconds) values ('document', 3), ('vector', 0.7), ('block', 1200)
+  on conflict on constraint search_cost_pkey do nothing;
+
+-- sql/97_internal_keys.sql
+
+-- The two keys of this database, made here and known nowhere else.
+do $$
+declare
+  v_secret  bytea;
+  v_purpose text;
+begin
+  foreach v_purpose in array array['session', 'seal'] loop
+    v_secret := pgrag_private.random_secret();
+    insert into pgrag_private.internal_key (purpose, inner_pad, outer_pad)
+    values (v_purpose, pgrag_private.hmac_pad(v_secret, 54), pgrag_private.hmac_pad(v_secret, 92)); -- 0x36, 0x5c
+  end loop;
+end
+$$;
+
+-- sql/98_settings.sql
+
+-- Settings that any role may change and that would otherwise reach into the definer functions: each of these gets
+-- all of them here, the same for all, at every installation and upgrade. A test compares.
+--
+--   row_security                         switched off, every query on a table of pgrag's would be an error
+--   plan_cache_mode, jit                 a generic plan or a JIT compilation turned 0.4 ms into seconds
+--   standard_conforming_strings          otherwise a backslash in a pattern changes its meaning
+--   transform_null_equals, array_nulls   what "= null" and a "null" in an array literal mean
+--   debug_print_…                        plans hold parameters, and parameters hold keys
+--   gin_fuzzy_search_limit               answers at random
+--   the rest                             the form of times and bytes, which hashes and seals are made of
+do $$
+declare
+  v_owner    text;
+  v_function regprocedure;
+begin
+  for v_owner, v_function in
+    select p.proowner::regrole::text, p.oid from pg_proc p
+     where p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace) and p.prosecdef
+       and p.proowner in ('pgrag_engine'::regrole, 'pgrag_owner'::regrole)
+  loop
+    execute 'set local role ' || v_owner;
+    execute format('alter function %s
+      set row_security = on
+      set plan_cache_mode = force_custom_plan
+      set jit = off
+      set standard_conforming_strings = on
+      set transform_null_equals = off
+      set array_nulls = on
+      set gin_fuzzy_search_limit = 0
+      set TimeZone = ''UTC''
+      set DateStyle = ''ISO, YMD''
+      set IntervalStyle = ''iso_8601''
+      set bytea_output = ''hex''
+      set extra_float_digits = 1
+      set debug_print_parse = off
+      set debug_print_rewritten = off
+      set debug_print_plan = off', v_function);
+  end loop;
+  set local role pgrag_engine;
+end
+$$;
+
+set local role pgrag_owner;
+
+-- sql/indexes.sql
+
+-- Indexes over functions, which have to be there first. On a large database they are built before the upgrade, beside the
+-- work of others: migrations/sql/*.prepare.sql.
+
+-- Where a lexeme of a tenant is. It finds candidates for the lexical lane in large scopes; fastupdate off, so that what a
+-- search costs does not depend on how long ago somebody wrote.
+create index if not exists chunk_lex_keys on pgrag_data.chunk_lex
+  using gin (pgrag_private.lexeme_keys(tenant_id, tsvector_to_array(lexemes))) with (fastupdate = off);
+
+-- What revisions can be filtered by, for readers who may see so many that looking at each would be slow.
+create index if not exists revision_facets on pgrag_data.revision
+  using gin (pgrag_private.facet_keys(tenant_id, language, product, version, tags, metadata)) with (fastupdate = off);
+create index if not exists revision_dated on pgrag_data.revision (tenant_id, dated) where dated is not null;
+
+-- sql/policies/viewer.sql
+
+-- What pgrag_viewer, the owner of the browsing views, may see: the scope of the session's principal. The
+-- sub-selects make each an InitPlan, computed once a statement and not once a row.
+create policy pgrag_source_select on pgrag_data.source for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant()));
+create policy pgrag_revision_select on pgrag_data.revision for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant())
+         and revision_id = any ((select pgrag_private.browse_revisions())::bigint[]));
+create policy pgrag_document_select on pgrag_data.document for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant())
+         and active_revision_id = any ((select pgrag_private.browse_revisions())::bigint[]));
+create policy pgrag_chunk_select on pgrag_data.chunk for select to pgrag_viewer
+  using (tenant_id = (select pgrag_private.browse_tenant())
+         and revision_id = any ((select pgrag_private.browse_revisions())::bigint[]));
+
+grant select on pgrag_data.source, pgrag_data.revision, pgrag_data.document, pgrag_data.chunk to pgrag_viewer;
+
+set local role pgrag_viewer;
+
+-- sql/views/documents.sql
+
+-- For ad-hoc reading by pgrag_browser, after pgrag.authenticate in the same transaction. OFFSET 0 keeps the caller's
+-- own conditions behind the policies, leakproof ones too: a look-up by name would touch hidden rows, which can be counted.
+create or replace view pgrag.documents with (security_barrier) as
+  select s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated,
+         nullif(r.effective_from, '-infinity') as effective_from, nullif(r.effective_to, 'infinity') as effective_to,
+         s.trust, r.chunk_count as chunks, r.created_at as ingested_at, r.metadata
+    from pgrag_data.document d
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+  offset 0;
+
+comment on view pgrag.documents is 'The documents that the authenticated reader may see, each in its active revision.';
+
+-- sql/views/chunks.sql
+
+-- As pgrag.documents, OFFSET 0 included; one row for each chunk.
+create or replace view pgrag.chunks with (security_barrier) as
+  select encode(c.chunk_id, 'hex') as chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page,
+         c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
+    from pgrag_data.document d
+    join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+    join pgrag_data.chunk c on c.tenant_id = r.tenant_id and c.revision_id = r.revision_id
+  offset 0;
+
+comment on view pgrag.chunks is 'The passages of the documents that the authenticated reader may see.';
+
+reset role;
+
+-- sql/stamp.sql
+
+-- Alembic's stamp, so that either way of installing can be carried on by the other. Alembic makes and fills
+-- this table itself: a migration runs every file but this one.
+do $$
+begin
+  perform 'pgrag'::regnamespace; -- nothing is stamped where nothing was installed
+  create table public.pgrag_alembic_version (
+    version_num character varying(32) not null,
+    constraint pgrag_alembic_version_pkc primary key (version_num)
+  );
+  insert into public.pgrag_alembic_version (version_num) values ('0.2.0');
+end
+$$;
+
+-- sql/99_grants.sql
+
+-- Who may call what. Until here nobody may call anything: what is new is born so (01_schemas.sql), and an upgrade
+-- began by taking every privilege back. A grant that is not below does not exist.
+set local role pgrag_engine;
+
+-- Everyone with a token.
+grant execute on function
+  pgrag.authenticate(text), pgrag.whoami(text), pgrag.version(), pgrag.status()
+  to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_browser;
+grant execute on function pgrag.version(), pgrag.status() to pgrag_operator, pgrag_keys;
+
+-- Readers.
+grant execute on function
+  pgrag.search(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision, text,
+               text[], public.vector[], integer, integer, text, text, text[], text),
+  pgrag.search_json(jsonb, text),
+  pgrag.packet(text, integer, text, public.vector, text, text, timestamptz, jsonb, integer, double precision,
+               integer, text, integer, boolean, text,
+               text[], public.vector[], integer, integer, text, text, text[], text),
+  pgrag.packet_json(jsonb, text),
+  pgrag.validate_reply(jsonb, jsonb, text),
+  pgrag.excerpt(text, timestamptz, text),
+  pgrag.can_read(text, text, text),
+  pgrag.active_space(text)
+  to pgrag_reader;
+
+-- Connectors: their own source, by their token.
+grant execute on function
+  pgrag.writer_source(text),
+  pgrag.active_space(text),
+  pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
+                       text, text, text, text, int4range[], jsonb),
+  pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
+  pgrag.verify_revision(text, text, integer),
+  pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
+  pgrag.set_access(text, text[], text), pgrag.activate(text, text, text, boolean, text),
+  pgrag.rollback(text, text, text, text), pgrag.delete_document(text, text)
+  to pgrag_writer;
+
+-- Administrators of one tenant: who is in it, who may read what, what is in force.
+grant execute on function
+  pgrag.put_principal(text, text), pgrag.drop_principal(text),
+  pgrag.put_membership(text, text), pgrag.drop_membership(text, text),
+  pgrag.list_principals(text), pgrag.list_memberships(text),
+  pgrag.list_documents(text, text), pgrag.list_revisions(text, text, text),
+  pgrag.set_access(text, text[], text), pgrag.activate(text, text, text, boolean, text),
+  pgrag.rollback(text, text, text, text), pgrag.delete_document(text, text)
+  to pgrag_admin;
+
+-- Operators set up tenants, sources and spaces, without a token, and read no content.
+grant execute on function
+  pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
+  pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
+  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text),
+  pgrag.maintain(interval)
+  to pgrag_operator;
+
+-- Whoever can add a key can mint anyone.
+grant execute on function
+  pgrag.add_signing_key(text, bytea, text, text), pgrag.retire_signing_key(text), pgrag.list_signing_keys()
+  to pgrag_keys;
+
+-- A policy's functions are called with the rights of whoever queries the view.
+grant execute on function pgrag_private.browse_revisions(), pgrag_private.browse_tenant() to pgrag_browser;
+
+set local role pgrag_viewer;
+revoke all on pgrag.documents, pgrag.chunks
+  from public, pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+grant select on pgrag.documents, pgrag.chunks to pgrag_browser;
+
+set local role pgrag_owner;
+revoke all on schema pgrag, pgrag_data, pgrag_private, pgrag_block from public;
+-- Maintenance makes, indexes and drops the tables of blocks as their owner.
+grant execute on function pgrag_private.create_block_table(bigint, integer), pgrag_private.index_block_table(bigint),
+  pgrag_private.drop_block_table(bigint) to pgrag_engine;
+grant usage on schema pgrag to pgrag_reader, pgrag_writer, pgrag_admin, pgrag_auditor, pgrag_operator, pgrag_keys, pgrag_browser;
+revoke create on schema pgrag from pgrag_engine, pgrag_viewer;
+revoke create on schema pgrag_private from pgrag_engine;
+reset role;
+
+-- For pg_dump --role=pgrag_engine, which reads every table of the database.
+grant select on public.pgrag_alembic_version to pgrag_engine;
+
+-- The installer gives back what it took: from here on it cannot act as the engine or the owner.
+do $$
+begin
+  if not (select rolsuper from pg_roles where rolname = current_user) then
+    execute format('revoke pgrag_owner, pgrag_engine, pgrag_viewer from %I granted by %I', current_user, current_user);
+  end if;
+end
+$$;
+release savepoint pgrag_install; -- noqa: PRS
+reset default_transaction_read_only;

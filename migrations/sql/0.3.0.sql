@@ -1,0 +1,65 @@
+-- 0.2.0 to 0.3.0: what has state, and so cannot simply be applied again. It runs as pgrag_owner, once, after policies,
+-- privileges, types and changed functions were cleared away, and before they are made as they are now. Each change is
+-- made in sql/tables/ too; columns are added last.
+--
+-- No statement here may touch a row: row-level security is forced, and the policies are not there. Rows are the matter
+-- of 0.3.0.rows.sql.
+
+alter table pgrag_data.document
+  add column active_until timestamptz,
+  add column changed_xid xid8 not null default pg_current_xact_id();
+drop index pgrag_data.document_acl;
+create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id) where deleted_at is null;
+create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
+  where deleted_at is null;
+create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid) where deleted_at is null;
+
+create table pgrag_data.scope_total (
+  tenant_id      bigint not null,
+  acl_id         bigint not null,
+  scope_total_id bigint generated always as identity,
+  source_id      bigint not null,
+  languages      text[] not null,      -- of the revisions' chunks
+  until          timestamptz not null, -- when the revisions' effective period ends: from then on the row counts no more
+  documents      bigint not null,
+  chunks         bigint not null,
+  lexemes        bigint not null,      -- repetitions counted
+  constraint scope_total_pkey primary key (tenant_id, acl_id, scope_total_id),
+  constraint scope_total_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id),
+  constraint scope_total_source_fkey foreign key (tenant_id, source_id) references pgrag_data.source (tenant_id, source_id)
+);
+alter table pgrag_data.scope_total enable row level security, force row level security;
+comment on table pgrag_data.scope_total is 'Documents, chunks and lexemes in force under each access list, as a ledger of changes.';
+create table pgrag_data.dense_block (
+  tenant_id         bigint not null,
+  block_id          bigint generated always as identity,
+  space_id          bigint not null,
+  acl_id            bigint,                            -- null: the whole tenant
+  base_id           bigint,                            -- a block of what changed since that one was built; null: of everything
+  state             text collate "C" not null default 'copying',
+  snapshot          pg_snapshot not null,
+  system_identifier bigint not null,
+  copied_to         bigint not null default 0,         -- the last document that has been copied
+  vectors           bigint not null default 0,
+  created_at        timestamptz not null default clock_timestamp(),
+  live_at           timestamptz,
+  retired_at        timestamptz,
+  constraint dense_block_pkey primary key (tenant_id, block_id),
+  constraint dense_block_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
+  constraint dense_block_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id),
+  constraint dense_block_state_check check (state in ('copying', 'indexing', 'live', 'retired'))
+);
+create unique index dense_block_state_key on pgrag_data.dense_block
+  (tenant_id, space_id, coalesce(acl_id, 0), (base_id is null), (state = 'live')) where state <> 'retired';
+alter table pgrag_data.dense_block enable row level security, force row level security;
+comment on table pgrag_data.dense_block is 'Blocks: tables with an HNSW index over the vectors of one access list, or of a tenant.';
+create table pgrag_data.search_cost (
+  part        text collate "C" not null,
+  microseconds double precision not null,
+  measured_at timestamptz,               -- null: as shipped
+  constraint search_cost_pkey primary key (part),
+  constraint search_cost_part_check check (part in ('document', 'vector', 'block')),
+  constraint search_cost_microseconds_check check (microseconds > 0 and microseconds < 'Infinity')
+);
+alter table pgrag_data.search_cost enable row level security, force row level security;
+comment on table pgrag_data.search_cost is 'Measured costs that choose between exact search and blocks; pgrag.calibrate() writes them.';

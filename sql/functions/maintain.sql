@@ -1,0 +1,132 @@
+-- One bounded step of what keeps searches fast, and whether there is another: call it until remaining is false, from any
+-- scheduler, each time in a transaction of its own. Killed, it resumes; called by two at once, they do different work, because
+-- each locks the block that it is at. Nothing that it does holds up a reader or a writer; what it has not done yet, searches
+-- do one by one.
+--
+--   fold     rows of the ledger became sums
+--   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
+--   create   a block is begun: a class of vectors has grown, or changed a good deal since its block was built
+--   copy     up to 20,000 vectors were copied into it
+--   index    its index was built and it serves, in place of the one before: the one step that takes long (a millisecond a vector or
+--            so), with maintenance_work_mem and max_parallel_maintenance_workers of the session
+--   retire   a block no longer pays, or belongs to another space or system
+--   busy     others are at all the work there is
+--   idle     there is none
+create or replace function pgrag.maintain(p_keep interval default '5 minutes')
+returns table (action text, block_id bigint, rows bigint, remaining boolean, note text)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_block   pgrag_data.dense_block;
+  v_state   record;
+  v_rows    bigint;
+  v_last    bigint;
+  v_base    pgrag_data.dense_block;
+  v_bytes   bigint;
+  v_memory  bigint;
+  v_system  bigint := (select c.system_identifier from pg_control_system() c);
+begin
+  if p_keep is null or p_keep < '0' then
+    raise exception using errcode = 'RG408', message = 'p_keep must be a span of time, from 0 on', hint = 'For example ''5 minutes''.';
+  end if;
+
+  v_rows := pgrag_private.fold_scope_totals();
+  if v_rows > 0 then
+    return query select 'fold', null::bigint, v_rows, true, null::text;
+    return;
+  end if;
+
+  -- What a dump brought along, or what somebody has dropped by hand, serves nobody.
+  for v_block in
+    select b.* from pgrag_data.dense_block b
+     where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+     order by b.block_id limit 1 for update skip locked
+  loop
+    update pgrag_data.dense_block b set state = 'retired', retired_at = '-infinity'
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    return query select 'retire', v_block.block_id, v_block.vectors, true, null::text;
+    return;
+  end loop;
+
+  for v_block in
+    select b.* from pgrag_data.dense_block b
+     where b.state = 'retired' and b.retired_at <= clock_timestamp() - p_keep order by b.block_id for update skip locked
+  loop
+    continue when not pgrag_private.drop_block_table(v_block.block_id);
+    delete from pgrag_data.dense_block b where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    return query select 'drop', v_block.block_id, v_block.vectors, true, null::text;
+    return;
+  end loop;
+
+  for v_block in
+    select b.* from pgrag_data.dense_block b where b.state in ('copying', 'indexing') order by b.block_id limit 1 for update skip locked
+  loop
+    if v_block.state = 'copying' then
+      select c.rows, c.copied_to into v_rows, v_last from pgrag_private.copy_to_block(v_block) c;
+      update pgrag_data.dense_block b
+         set vectors = b.vectors + v_rows, copied_to = coalesce(v_last, b.copied_to), state = case when v_last is null then 'indexing' else 'copying' end
+       where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+      return query select 'copy', v_block.block_id, v_rows, true, null::text;
+      return;
+    end if;
+    perform pgrag_private.index_block_table(v_block.block_id);
+    update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
+     where b.tenant_id = v_block.tenant_id and b.space_id = v_block.space_id and b.acl_id is not distinct from v_block.acl_id and b.state = 'live'
+       and (v_block.base_id is null or b.base_id is not null);
+    update pgrag_data.dense_block b set state = 'live', live_at = clock_timestamp()
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    v_bytes := v_block.vectors * (select 2 * s.dimension + 700 from pgrag_data.embedding_space s
+                                   where s.tenant_id = v_block.tenant_id and s.space_id = v_block.space_id);
+    v_memory := pg_size_bytes(current_setting('maintenance_work_mem'));
+    return query select 'index', v_block.block_id, v_block.vectors, true,
+      case when v_bytes > v_memory then format('built on disk for want of memory: with maintenance_work_mem = ''%s MB'' it would have been faster',
+                                               v_bytes / 1048576 + 1) end;
+    return;
+  end loop;
+
+  for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
+    v_base := null;
+    if v_state.block_id is not null and not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then
+      update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
+       where b.tenant_id = v_state.tenant_id and b.block_id in (v_state.block_id, v_state.delta_id);
+      return query select 'retire', v_state.block_id, v_state.vectors, true, null::text;
+      return;
+    end if;
+    if v_state.block_id is null then
+      continue when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough, v_state.acl_id);
+    elsif v_state.retired > v_state.vectors / 5 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 4 then
+      null; -- anew
+    elsif v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then
+      select b.* into v_base from pgrag_data.dense_block b where b.tenant_id = v_state.tenant_id and b.block_id = v_state.block_id;
+    else
+      continue;
+    end if;
+    insert into pgrag_data.dense_block (tenant_id, space_id, acl_id, base_id, snapshot, system_identifier)
+    values (v_state.tenant_id, v_state.space_id, v_state.acl_id, v_base.block_id, pg_current_snapshot(), v_system)
+    on conflict do nothing
+    returning * into v_block;
+    continue when not found; -- another session has begun it
+    perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
+    return query select 'create', v_block.block_id, case when v_base is null then v_state.chunks else v_state.loose end, true, null::text;
+    return;
+  end loop;
+
+  -- Classes that are no more, and spaces that are not active any more.
+  for v_block in
+    select b.* from pgrag_data.dense_block b
+     where b.state = 'live' and not exists (select from pgrag_private.block_state() s where b.block_id in (s.block_id, s.delta_id))
+     order by b.block_id limit 1 for update skip locked
+  loop
+    update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
+    return query select 'retire', v_block.block_id, v_block.vectors, true, null::text;
+    return;
+  end loop;
+
+  return query select case when exists (select from pgrag_data.dense_block b where b.state in ('copying', 'indexing')) then 'busy' else 'idle' end,
+                      null::bigint, 0::bigint, false, null::text;
+end
+$$;
+
+comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals; says whether work remains.';
+revoke all on function pgrag.maintain from public;

@@ -1,0 +1,69 @@
+-- An access list pays from block_least() vectors on. A tenant as a whole: from ten times that, unless one list has nearly all.
+create or replace function pgrag_private.deserves_block(p_chunks bigint, p_largest bigint, p_least bigint, p_acl_id bigint) returns boolean
+language sql immutable parallel safe
+return case when p_acl_id is not null then p_chunks >= p_least else p_chunks >= 10 * p_least and p_largest < 0.8 * p_chunks end;
+
+-- Copies the next documents of a block's class, in order of their ids, with 20,000 vectors or so; copied_to null: there are no
+-- more. What is copied is in force now, later than the block's snapshot: what it has too much is found twice, and
+-- counted once.
+create or replace function pgrag_private.copy_to_block(p_block pgrag_data.dense_block, out rows bigint, out copied_to bigint)
+language plpgsql volatile parallel unsafe set plan_cache_mode = force_custom_plan as $$
+declare
+  v_revisions bigint[];
+  v_base      pg_snapshot := (select b.snapshot from pgrag_data.dense_block b where b.tenant_id = p_block.tenant_id and b.block_id = p_block.base_id);
+begin
+  select array_agg(n.active_revision_id), max(n.document_id) into v_revisions, copied_to
+    from (select d.document_id, d.active_revision_id, sum(r.chunk_count) over (order by d.document_id) - r.chunk_count as before
+            from (select d.document_id, d.active_revision_id
+                    from pgrag_data.document d
+                   where d.tenant_id = p_block.tenant_id and (p_block.acl_id is null or d.acl_id = p_block.acl_id)
+                     and d.deleted_at is null and d.active_revision_id is not null and d.document_id > p_block.copied_to
+                     and (v_base is null or d.changed_xid >= pg_snapshot_xmin(v_base) and not pg_visible_in_snapshot(d.changed_xid, v_base))
+                   order by d.document_id
+                   limit 5000) d
+            join pgrag_data.revision r on r.tenant_id = p_block.tenant_id and r.revision_id = d.active_revision_id) n
+   where n.before < 20000;
+  execute format('insert into pgrag_block.%I (revision_id, chunk_no, embedding)
+      select v.revision_id, v.chunk_no, public.l2_normalize(v.embedding)::public.halfvec
+        from unnest($1) as r (revision_id)
+        join pgrag_data.chunk_vec v on v.tenant_id = $2 and v.space_id = $3 and v.revision_id = r.revision_id', 'b' || p_block.block_id)
+    using v_revisions, p_block.tenant_id, p_block.space_id;
+  get diagnostics rows = row_count;
+end
+$$;
+
+-- Makes sums of the rows of access lists that have gathered many. Rows that somebody else is folding are left to them; what ended
+-- a day ago counts for nobody any more.
+create or replace function pgrag_private.fold_scope_totals() returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_rows bigint;
+begin
+  with crowded as (
+    select t.tenant_id, t.acl_id from pgrag_data.scope_total t
+     group by t.tenant_id, t.acl_id
+    having count(*) > 64 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
+     order by count(*) desc
+     limit 100
+  ), chosen as (
+    select t.tenant_id, t.acl_id, t.scope_total_id
+      from crowded c join pgrag_data.scope_total t on t.tenant_id = c.tenant_id and t.acl_id = c.acl_id
+     limit 100000
+       for update of t skip locked
+  ), taken as (
+    delete from pgrag_data.scope_total t using chosen c
+     where t.tenant_id = c.tenant_id and t.acl_id = c.acl_id and t.scope_total_id = c.scope_total_id
+    returning t.*
+  ), folded as (
+    insert into pgrag_data.scope_total (tenant_id, acl_id, source_id, languages, until, documents, chunks, lexemes)
+    select t.tenant_id, t.acl_id, t.source_id, t.languages, t.until, sum(t.documents), sum(t.chunks), sum(t.lexemes)
+      from taken t
+     where t.until > clock_timestamp() - interval '1 day'
+     group by t.tenant_id, t.acl_id, t.source_id, t.languages, t.until
+    having sum(t.documents) <> 0 or sum(t.chunks) <> 0 or sum(t.lexemes) <> 0
+    returning 1
+  )
+  select (select count(*) from taken) - (select count(*) from folded) into v_rows;
+  return v_rows;
+end
+$$;

@@ -1,0 +1,131 @@
+-- How the dense lane will look: by comparing every visible vector (exact), in the blocks of the reader's own access lists, or
+-- in the block of the whole tenant. The cheapest by the costs of this installation (search_cost) is taken, and what
+-- each would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
+--
+--   exact         a document to look up and its vectors to compare
+--   class_blocks  for each access list that has a block, one search of it; the other lists exactly. Wholly visible, these blocks
+--                 need no filter, and nothing that the reader may not see is touched
+--   tenant_block  one search that passes by what is not visible, the longer the less is
+create or replace function pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text)
+returns pgrag_private.dense_plan
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+declare
+  -- A block is searched with a list of so many candidates at the least: fewer would be quicker and find less.
+  requested_least  constant integer := 100;
+  -- Below this visible share a graph is left for the vectors themselves: what it passes by is not bounded.
+  share_least      constant double precision := 0.1;
+  v_plan           pgrag_private.dense_plan;
+  v_document       double precision;
+  v_vector         double precision;
+  v_block          double precision;
+  v_exact          double precision;
+  v_class          double precision;
+  v_tenant         double precision;
+  v_lists          pgrag_private.block_list[];
+  v_class_lists    record;
+  v_whole          pgrag_private.block_list;
+  v_system         bigint;
+  v_share          double precision;
+begin
+  v_plan.route := 'exact';
+  v_plan.exact_acls := p_scope.acls;
+  v_plan.blocks := '{}';
+  select max(c.microseconds) filter (where c.part = 'document') / 1000, max(c.microseconds) filter (where c.part = 'vector') / 1000 * p_space.dimension / 384,
+         max(c.microseconds) filter (where c.part = 'block') / 1000
+    into v_document, v_vector, v_block
+    from pgrag_data.search_cost c;
+  v_plan.requested := least(greatest(p_limit, requested_least), 1000);
+  v_block := v_block * greatest(v_plan.requested, 100) / 100;
+  v_exact := p_scope.documents * v_document + p_scope.chunks * v_vector;
+  v_plan.costs := jsonb_build_object('exact', pgrag_private.score(v_exact));
+  if p_isolation = 'strict' or v_exact <= v_block then
+    return v_plan;
+  end if;
+
+  v_system := (select c.system_identifier from pg_control_system() c);
+  with usable as materialized (
+    select b.block_id, b.base_id, coalesce(b.acl_id, 0) as acl_id, b.vectors, b.snapshot
+      from pgrag_data.dense_block b
+     where b.tenant_id = p_scope.tenant_id and b.space_id = p_space.space_id and b.state = 'live' and b.system_identifier = v_system
+       and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
+       and to_regclass('pgrag_block.b' || b.block_id) is not null
+  )
+  select array_agg(list order by list.acl_id) into v_lists
+    from (select (b.acl_id, array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), sum(b.vectors),
+                  (array_agg(b.snapshot order by b.block_id desc))[1])::pgrag_private.block_list as list, b.acl_id
+            from usable b
+           where b.base_id is null or b.base_id in (select u.block_id from usable u)
+           group by b.acl_id) list;
+
+  select count(*) as n, coalesce(sum(cardinality(l.blocks)), 0) as legs, sum(l.all_vectors) as all_vectors, array_agg(l.acl_id) as acls
+    into v_class_lists from unnest(v_lists) as l where l.acl_id <> 0;
+  if v_class_lists.n > 0 then
+    -- Of what a filter leaves, how much lies in which block is not known: as much as in the scope.
+    v_share := case when p_scope.acl_chunks is null or p_scope.sources is not null
+                    then p_scope.chunks::double precision / greatest(v_class_lists.all_vectors, p_scope.chunks) else 1 end;
+    v_class := v_class_lists.legs * v_block / v_share
+             + case when p_scope.acl_chunks is null then 0
+                    else (select coalesce(sum(a.chunks), 0) * (v_vector + v_document * p_scope.documents / p_scope.chunks)
+                            from unnest(p_scope.acls, p_scope.acl_chunks) as a (acl_id, chunks) where a.acl_id <> all (v_class_lists.acls)) end;
+    v_plan.costs := v_plan.costs || jsonb_build_object('class_blocks', pgrag_private.score(v_class));
+    if v_class < v_exact and v_share >= share_least then
+      v_plan.route := 'class_blocks';
+    end if;
+  end if;
+  select l.* into v_whole from unnest(v_lists) as l where l.acl_id = 0;
+  if v_whole.blocks is not null then
+    v_share := least(p_scope.chunks::double precision / greatest(v_whole.all_vectors, 1), 1);
+    v_tenant := v_block * cardinality(v_whole.blocks) / v_share;
+    v_plan.costs := v_plan.costs || jsonb_build_object('tenant_block', pgrag_private.score(v_tenant));
+    if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) and v_share >= share_least then
+      v_plan.route := 'tenant_block';
+    end if;
+  end if;
+
+  if v_plan.route = 'class_blocks' then
+    select array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), array_agg(l.acl_id order by b.block_id)
+      into v_plan.blocks, v_plan.vectors, v_plan.lists
+      from unnest(v_lists) as l cross join lateral unnest(l.blocks, l.vectors) as b (block_id, vectors)
+     where l.acl_id <> 0;
+    select array_agg(l.acl_id order by l.acl_id), array_agg(l.snapshot order by l.acl_id) into v_plan.block_acls, v_plan.snapshots
+      from unnest(v_lists) as l where l.acl_id <> 0;
+    v_plan.exact_acls := array(select a.acl_id from unnest(p_scope.acls) as a (acl_id) where a.acl_id <> all (v_plan.block_acls) order by a.acl_id);
+  elsif v_plan.route = 'tenant_block' then
+    v_plan.blocks := v_whole.blocks;
+    v_plan.vectors := v_whole.vectors;
+    v_plan.lists := array_fill(0::bigint, array[cardinality(v_whole.blocks)]);
+    v_plan.block_acls := p_scope.acls;
+    v_plan.snapshots := array_fill(v_whole.snapshot, array[cardinality(p_scope.acls)]);
+    v_plan.exact_acls := '{}';
+  end if;
+  return v_plan;
+end
+$$;
+
+-- The revisions whose vectors are compared one by one: all under exact_acls, and under block_acls those that changed since
+-- the block's snapshot was taken.
+create or replace function pgrag_private.compared_revisions(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan) returns bigint[]
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+begin
+  if p_plan.route = 'exact' and p_scope.revisions is not null then
+    return p_scope.revisions;
+  end if;
+  return array(
+    select d.active_revision_id
+      from unnest(p_plan.exact_acls) as a (acl_id)
+      join pgrag_data.document d on d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id
+     where d.deleted_at is null and d.active_revision_id is not null and transaction_timestamp() < d.active_until
+       and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+       and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions))
+    union all
+    select d.active_revision_id
+      from unnest(p_plan.block_acls, p_plan.snapshots) as a (acl_id, snapshot)
+     cross join lateral (select d.active_revision_id, d.source_id, d.active_until, d.changed_xid from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
+                            and d.changed_xid >= pg_snapshot_xmin(a.snapshot) offset 0) d
+     where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
+       and d.active_revision_id is not null and transaction_timestamp() < d.active_until
+       and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+       and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions)));
+end
+$$;
