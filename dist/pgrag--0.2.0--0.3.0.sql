@@ -150,7 +150,9 @@ pgrag.validate_reply(jsonb, jsonb, text)
 pgrag.excerpt(text, timestamptz, text)
 pgrag.can_read(text, text, text)
 pgrag.active_space(text)
-pgrag.maintain(interval)';
+pgrag.maintain(interval)
+pgrag.calibrate()
+pgrag.index_status()';
 
 reset role;
 
@@ -389,7 +391,13 @@ alter default privileges revoke usage on types from public;
 
 -- The tables of blocks come and go, so they are kept apart: a backup can leave them out.
 reset role;
-create schema if not exists pgrag_block authorization pgrag_owner;
+do $$
+begin
+  if to_regnamespace('pgrag_block') is null then
+    create schema pgrag_block authorization pgrag_owner;
+  end if;
+end
+$$;
 set local role pgrag_owner;
 comment on schema pgrag_block is 'Tables that pgrag.maintain() builds and drops: vectors of one access list, or of a tenant, with their index.';
 comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';
@@ -1457,6 +1465,7 @@ returns pgrag_private.search_scope
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 declare
   v_scope   pgrag_private.search_scope;
+  v_acls    bigint[];
   v_sources text[] := pgrag_private.filter_values(p_search.filter, 'source');
 begin
   v_scope.tenant_id := p_tenant_id;
@@ -1478,8 +1487,9 @@ begin
            array(select distinct t.acl_id from total t order by t.acl_id),
            array(select (t.languages, null, null, sum(t.chunks), sum(t.lexemes))::pgrag_private.scope_part
                    from total t group by t.languages order by t.languages)
-      into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_scope.acls, v_scope.parts;
+      into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_acls, v_scope.parts;
     if v_scope.chunks > pgrag_private.scope_first_limit() then
+      v_scope.acls := v_acls;
       return v_scope;
     end if;
   end if;
@@ -2267,7 +2277,7 @@ begin atomic
   ), class as (
     select t.tenant_id, t.acl_id, t.chunks, t.chunks as largest from total t
     union all
-    select t.tenant_id, null, sum(t.chunks)::bigint, max(t.chunks) from total t group by t.tenant_id
+    select t.tenant_id, null::bigint as acl_id, sum(t.chunks)::bigint as chunks, max(t.chunks) as largest from total t group by t.tenant_id
   )
   select c.tenant_id, s.space_id, s.dimension, c.acl_id, c.chunks, c.largest, pgrag_private.block_least(s.dimension),
          m.block_id, m.vectors, d.block_id, d.vectors, l.loose,
@@ -3167,7 +3177,7 @@ return pgrag_private.retrieve(
 
 create or replace function pgrag.version() returns text
 language sql immutable parallel safe
-return '0.2.0';
+return '0.3.0';
 
 comment on function pgrag.version is 'The version of pgrag that is installed in this database.';
 revoke all on function pgrag.version from public;
@@ -4629,10 +4639,117 @@ $$;
 comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals; says whether work remains.';
 revoke all on function pgrag.maintain from public;
 
+-- sql/functions/calibrate.sql
+
+-- Measures what the parts of a dense search cost here, on the largest tenant's own vectors, and keeps it: searches choose their
+-- route by it. Each figure is the median of five turns after one that warms up. What there is nothing to measure on (no
+-- tenant with 1,000 vectors, no block) stays as it was. Takes about a second; run it when nothing else is busy.
+create or replace function pgrag.calibrate() returns table (part text, microseconds double precision, measured_at timestamptz)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_sample    record;
+  v_block     pgrag_data.dense_block;
+  v_scope     pgrag_private.search_scope;
+  v_plan      pgrag_private.dense_plan;
+  v_revisions bigint[];
+  v_query     public.vector;
+  v_began     timestamptz;
+  v_documents double precision[] := '{}';
+  v_vectors   double precision[] := '{}';
+  v_blocks    double precision[] := '{}';
+  v_count     bigint;
+begin
+  select t.tenant_id, s.space_id, s.dimension, array_agg(distinct l.acl_id) as acls into v_sample
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+    join pgrag_data.scope_total l on l.tenant_id = t.tenant_id
+   group by t.tenant_id, s.space_id, s.dimension
+   order by sum(l.chunks) desc limit 1;
+  for v_turn in 0 .. 5 loop
+    exit when v_sample.tenant_id is null;
+    v_began := clock_timestamp();
+    v_revisions := array(select d.active_revision_id from unnest(v_sample.acls) as a (acl_id)
+                           join pgrag_data.document d on d.tenant_id = v_sample.tenant_id and d.acl_id = a.acl_id
+                          where d.deleted_at is null and d.active_revision_id is not null limit 2000);
+    exit when cardinality(v_revisions) = 0;
+    v_documents := v_documents || extract(epoch from clock_timestamp() - v_began)::double precision * 1e6 / cardinality(v_revisions);
+    select v.embedding into v_query from pgrag_data.chunk_vec v
+     where v.tenant_id = v_sample.tenant_id and v.space_id = v_sample.space_id and v.revision_id = v_revisions[1 + v_turn % cardinality(v_revisions)] limit 1;
+    v_count := (select count(*) from pgrag_data.chunk_vec v where v.tenant_id = v_sample.tenant_id and v.space_id = v_sample.space_id
+                                                              and v.revision_id = any (v_revisions));
+    exit when v_count < 1000 or v_query is null;
+    v_began := clock_timestamp();
+    perform from pgrag_private.compare_vectors(v_sample.tenant_id, v_revisions, v_sample.space_id, v_query, 100, null, null);
+    v_vectors := v_vectors || extract(epoch from clock_timestamp() - v_began)::double precision * 1e6 / v_count * 384 / v_sample.dimension;
+  end loop;
+
+  select b.* into v_block from pgrag_data.dense_block b
+   where b.state = 'live' and b.acl_id is not null and b.base_id is null and to_regclass('pgrag_block.b' || b.block_id) is not null
+   order by b.vectors desc limit 1;
+  for v_turn in 0 .. 5 loop
+    exit when v_block.block_id is null;
+    v_scope.tenant_id := v_block.tenant_id;
+    v_scope.acls := array[v_block.acl_id];
+    v_plan := ('class_blocks', array[v_block.block_id], v_scope.acls, array[v_block.vectors], '{}', '{}', '{}', 100, null);
+    select v.embedding into v_query
+      from pgrag_data.document d
+      join pgrag_data.chunk_vec v on v.tenant_id = d.tenant_id and v.space_id = v_block.space_id and v.revision_id = d.active_revision_id
+     where d.tenant_id = v_block.tenant_id and d.acl_id <> v_block.acl_id offset v_turn * 20 limit 1;
+    exit when v_query is null;
+    v_began := clock_timestamp();
+    perform from pgrag_private.search_blocks(v_scope, v_plan, v_query, 100, null, null);
+    v_blocks := v_blocks || extract(epoch from clock_timestamp() - v_began)::double precision * 1e6;
+  end loop;
+
+  update pgrag_data.search_cost c set microseconds = greatest(m.microseconds, 0.001), measured_at = clock_timestamp()
+    from (select m.part, percentile_cont(0.5) within group (order by x.value) as microseconds
+            from (values ('document', v_documents), ('vector', v_vectors), ('block', v_blocks)) as m (part, measured)
+           cross join lateral unnest(m.measured[2:]) as x (value)
+           group by m.part) m
+   where c.part = m.part;
+  return query select c.part::text, c.microseconds, c.measured_at from pgrag_data.search_cost c order by c.part collate "C";
+end
+$$;
+
+comment on function pgrag.calibrate is 'Measures what exact comparison and blocks cost on this machine; searches choose their route by it.';
+revoke all on function pgrag.calibrate from public;
+
+-- sql/functions/index_status.sql
+
+-- The state of the blocks behind dense search: what is in force of each class of vectors, what its blocks hold, what is compared
+-- one by one meanwhile, and what the blocks hold in vain. Access lists are numbers here; who is in them, operators do not learn.
+create or replace function pgrag.index_status()
+returns table (tenant text, space text, class text, chunks bigint, state text, vectors bigint, loose bigint, retired bigint, bytes bigint)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+  return query
+  select t.tenant::text, e.space::text, coalesce('list ' || s.acl_id, 'tenant'), s.chunks,
+         case when s.building then 'building' when s.block_id is null then 'none'
+              when to_regclass('pgrag_block.b' || s.block_id) is null
+                   or not exists (select from pg_control_system() c join pgrag_data.dense_block b on b.system_identifier = c.system_identifier
+                                   where b.tenant_id = s.tenant_id and b.block_id = s.block_id) then 'unusable'
+              else 'live' end,
+         coalesce(s.vectors, 0) + coalesce(s.delta_vectors, 0),
+         case when s.block_id is null then s.chunks else s.loose end, coalesce(s.retired, 0),
+         coalesce(pg_total_relation_size(to_regclass('pgrag_block.b' || s.block_id)), 0)
+           + coalesce(pg_total_relation_size(to_regclass('pgrag_block.b' || s.delta_id)), 0)
+    from pgrag_private.block_state() s
+    join pgrag_data.tenant t on t.tenant_id = s.tenant_id
+    join pgrag_data.embedding_space e on e.tenant_id = s.tenant_id and e.space_id = s.space_id
+   where s.block_id is not null or s.building or pgrag_private.deserves_block(s.chunks, s.largest, s.enough, s.acl_id)
+   order by t.tenant, e.space, s.acl_id nulls first;
+end
+$$;
+
+comment on function pgrag.index_status is 'The blocks behind dense search: vectors in them, loose beside them, retired in them, and their size on disk.';
+revoke all on function pgrag.index_status from public;
+
 -- sql/96_search_cost.sql
 
 -- Costs of one machine, until pgrag.calibrate() measures those of this one.
-insert into pgrag_data.search_cost (part, microseconds) values ('document', 3), ('vector', 0.7), ('block', 1200)
+insert into pgrag_data.search_cost (part, microseconds) values ('document', 2), ('vector', 1.2), ('block', 2000)
   on conflict on constraint search_cost_pkey do nothing;
 
 -- sql/98_settings.sql
@@ -4825,7 +4942,7 @@ grant execute on function
   pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
   pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text),
-  pgrag.maintain(interval)
+  pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status()
   to pgrag_operator;
 
 -- Whoever can add a key can mint anyone.

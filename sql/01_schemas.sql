@@ -18,7 +18,13 @@ alter default privileges revoke usage on types from public;
 
 -- The tables of blocks come and go, so they are kept apart: a backup can leave them out.
 reset role;
-create schema if not exists pgrag_block authorization pgrag_owner;
+do $$
+begin
+  if to_regnamespace('pgrag_block') is null then
+    create schema pgrag_block authorization pgrag_owner;
+  end if;
+end
+$$;
 set local role pgrag_owner;
 comment on schema pgrag_block is 'Tables that pgrag.maintain() builds and drops: vectors of one access list, or of a tenant, with their index.';
 comment on schema pgrag is 'Evidence for retrieval-augmented generation: the functions and views that applications use.';

@@ -51,7 +51,7 @@ grant execute on function
   pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
   pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text),
-  pgrag.maintain(interval)
+  pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status()
   to pgrag_operator;
 
 -- Whoever can add a key can mint anyone.

@@ -7,6 +7,6 @@ begin
     version_num character varying(32) not null,
     constraint pgrag_alembic_version_pkc primary key (version_num)
   );
-  insert into public.pgrag_alembic_version (version_num) values ('0.2.0');
+  insert into public.pgrag_alembic_version (version_num) values ('0.3.0');
 end
 $$;

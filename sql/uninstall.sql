@@ -12,7 +12,7 @@ declare
   v_object    text;
 begin
   if (select count(*) from pg_namespace n join pg_roles r on r.oid = n.nspowner
-       where n.nspname in ('pgrag', 'pgrag_data', 'pgrag_private') and r.rolname = 'pgrag_owner') <> 3 then
+       where n.nspname in ('pgrag', 'pgrag_data', 'pgrag_private', 'pgrag_block') and r.rolname = 'pgrag_owner') <> 4 then
     raise exception using errcode = 'RG109', message = 'pgrag is not in this database',
       hint = 'Connect to the database that has it.';
   end if;
@@ -49,7 +49,7 @@ begin
   end loop;
   for v_object in
     select format('drop policy %I on %s', p.polname, c.oid::regclass) from pg_policy p join pg_class c on c.oid = p.polrelid
-     where c.relnamespace in ('pgrag_data'::regnamespace, 'pgrag_private'::regnamespace)
+     where c.relnamespace in ('pgrag_data'::regnamespace, 'pgrag_private'::regnamespace, 'pgrag_block'::regnamespace)
        and c.relowner in ('pgrag_owner'::regrole, 'pgrag_engine'::regrole)
   loop
     execute v_object;
@@ -76,7 +76,7 @@ begin
   end loop;
   for v_object in
     select 'drop table ' || string_agg(c.oid::regclass::text, ', ') from pg_class c
-     where c.relnamespace in ('pgrag_data'::regnamespace, 'pgrag_private'::regnamespace)
+     where c.relnamespace in ('pgrag_data'::regnamespace, 'pgrag_private'::regnamespace, 'pgrag_block'::regnamespace)
        and c.relkind in ('r', 'p') and not c.relispartition
        and c.relowner in ('pgrag_owner'::regrole, 'pgrag_engine'::regrole)
     having count(*) > 0
@@ -90,7 +90,7 @@ begin
   loop
     execute v_object;
   end loop;
-  drop schema pgrag, pgrag_data, pgrag_private;
+  drop schema pgrag, pgrag_data, pgrag_private, pgrag_block;
 
   execute format('set local role %I', v_installer);
   drop table if exists public.pgrag_alembic_version;

@@ -35,8 +35,6 @@ PREVIOUS = _sql.previous_version()
 # Columns that the upgrade writes anew, in rows that were there: table: columns. Every other one is as it was.
 REWRITTEN: dict[str, set[str]] = {
     "pgrag_alembic_version": {"version_num"},
-    "pgrag_data.chunk_lex": {"lexemes", "length"},
-    "pgrag_data.revision": {"lexeme_count"},
 }
 LANGUAGES = {
     "zh": ("退款政策.md", ["购买后三十天内可以退款。", "礼品卡不能退款。"], "退款"),
@@ -538,6 +536,8 @@ def test_what_is_yours_and_built_on_it_stays(cluster: Cluster) -> None:
 
 # ---- prepared --------------------------------------------------------------------------------------------------
 
+# Some versions have an index to build that is large enough to be built beforehand.
+needs_preparation = pytest.mark.skipif(_sql.prepare_script() is None, reason="this version has nothing to prepare")
 OUTSIDE = ("-X", "-v", "ON_ERROR_STOP=1")  # as its header says: an index is built concurrently, or in a transaction
 
 
@@ -554,6 +554,7 @@ def indexes(cluster: Cluster) -> dict[str, tuple[int, bool]]:
     return {name: (node, valid) for name, node, valid in found}
 
 
+@needs_preparation
 @pytest.mark.contract("L1")
 @pytest.mark.parametrize("user", [INSTALLER, ""], ids=["the installer", "a superuser"])
 def test_a_prepared_database_is_used_as_before_and_upgrades_to_the_same(
@@ -580,6 +581,7 @@ def test_a_prepared_database_is_used_as_before_and_upgrades_to_the_same(
     assert found == 3
 
 
+@needs_preparation
 @pytest.mark.contract("L1", "L4")
 @pytest.mark.parametrize("again", [True, False], ids=["prepared again", "upgraded at once"])
 def test_an_index_that_was_not_built_to_the_end_does_no_harm(
@@ -600,6 +602,7 @@ def test_an_index_that_was_not_built_to_the_end_does_no_harm(
     assert indexes(cluster)[name] != (node, valid) and indexes(cluster)[name][1]
 
 
+@needs_preparation
 @pytest.mark.contract("L1", "L2")
 @pytest.mark.parametrize("refusal", ["an empty database", "this version", "another role"])
 def test_a_refusal_to_prepare_changes_nothing(cluster: Cluster, refusal: str) -> None:
@@ -614,6 +617,7 @@ def test_a_refusal_to_prepare_changes_nothing(cluster: Cluster, refusal: str) ->
     assert (cluster.state("a"), cluster.memberships()) == old
 
 
+@needs_preparation
 @pytest.mark.contract("L1")
 def test_what_is_prepared_is_what_the_upgrade_makes() -> None:
     """The statements stand in both, word for word."""
@@ -677,7 +681,7 @@ create policy pgrag_note_engine on pgrag_data.note for all to pgrag_engine using
 grant select, insert on pgrag_data.note to pgrag_engine;
 """))  # fmt: skip
     edit("sql/policies/viewer.sql", ("  using (", "  using (contact = '' and "))
-    edit("sql/views/documents.sql", ("as ingested_at", "as ingested_at, s.contact"))
+    edit("sql/views/documents.sql", ("r.metadata\n", "r.metadata, s.contact\n"))
     edit("sql/MANIFEST", ("functions/whoami.sql\n", ""), ("tables/internal_key.sql\n", "tables/internal_key.sql\ntables/note.sql\n"),
          ("types.sql\n", "types.sql\nfunctions/private/note.sql\n"),
          ("policies/viewer.sql\n", "note_index.sql\npolicies/viewer.sql\n"))  # fmt: skip

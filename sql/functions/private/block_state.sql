@@ -24,7 +24,7 @@ begin atomic
   ), class as (
     select t.tenant_id, t.acl_id, t.chunks, t.chunks as largest from total t
     union all
-    select t.tenant_id, null, sum(t.chunks)::bigint, max(t.chunks) from total t group by t.tenant_id
+    select t.tenant_id, null::bigint as acl_id, sum(t.chunks)::bigint as chunks, max(t.chunks) as largest from total t group by t.tenant_id
   )
   select c.tenant_id, s.space_id, s.dimension, c.acl_id, c.chunks, c.largest, pgrag_private.block_least(s.dimension),
          m.block_id, m.vectors, d.block_id, d.vectors, l.loose,

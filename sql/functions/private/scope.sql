@@ -104,6 +104,7 @@ returns pgrag_private.search_scope
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
 declare
   v_scope   pgrag_private.search_scope;
+  v_acls    bigint[];
   v_sources text[] := pgrag_private.filter_values(p_search.filter, 'source');
 begin
   v_scope.tenant_id := p_tenant_id;
@@ -125,8 +126,9 @@ begin
            array(select distinct t.acl_id from total t order by t.acl_id),
            array(select (t.languages, null, null, sum(t.chunks), sum(t.lexemes))::pgrag_private.scope_part
                    from total t group by t.languages order by t.languages)
-      into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_scope.acls, v_scope.parts;
+      into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_acls, v_scope.parts;
     if v_scope.chunks > pgrag_private.scope_first_limit() then
+      v_scope.acls := v_acls;
       return v_scope;
     end if;
   end if;
