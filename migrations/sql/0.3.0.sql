@@ -9,10 +9,12 @@ alter table pgrag_data.document
   add column active_until timestamptz,
   add column changed_xid xid8 not null default pg_current_xact_id();
 drop index pgrag_data.document_acl;
-create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id) where deleted_at is null;
+create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id)
+  where deleted_at is null and active_revision_id is not null;
 create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
   where deleted_at is null;
-create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid) where deleted_at is null;
+create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid)
+  where deleted_at is null and active_revision_id is not null;
 
 create table pgrag_data.scope_total (
   tenant_id      bigint not null,

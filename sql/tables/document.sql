@@ -17,10 +17,12 @@ create table pgrag_data.document (
   constraint document_acl_fkey foreign key (tenant_id, acl_id) references pgrag_data.acl (tenant_id, acl_id)
 );
 -- What is visible under an access list; and of a revision, whether it is in force and who may see it.
-create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id) where deleted_at is null;
+create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id)
+  where deleted_at is null and active_revision_id is not null;
 create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
   where deleted_at is null;
 -- What an access list's block cannot have yet.
-create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid) where deleted_at is null;
+create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid)
+  where deleted_at is null and active_revision_id is not null;
 alter table pgrag_data.document enable row level security, force row level security;
 comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';

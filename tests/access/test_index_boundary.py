@@ -163,7 +163,7 @@ def test_languages_that_are_stemmed_alike_are_one(database: Database) -> None:
         assert scores["gb.md"] == scores["0.md"]
     with database.superuser() as superuser:
         plans = """
-        select cardinality(pgrag_private.lexical_plans(1, pgrag_private.scope_parts(1, p.principal_id, null, null, false), '{refund}', '{}', '{}', false))
+        select cardinality(pgrag_private.lexical_plans(pgrag_private.search_scope(1, p.principal_id, null), '{refund}', '{}', '{}', false))
           from pgrag_data.principal p where p.name = 'alice'
         """
         assert superuser.execute(plans).fetchone()[0] == 2

@@ -233,7 +233,7 @@ def test_statistics_over_all_rows_would_be_noticed(database: Database) -> None:
     """Control: a lexical lane that counts documents over the whole tenant, and the same comparison."""
     with closing(World(database, random.Random(3))) as world, database.superuser() as superuser:
         body = superuser.execute(
-            "select pg_get_functiondef('pgrag_private.scope_parts'::regproc)"
+            "select pg_get_functiondef('pgrag_private.search_scope'::regproc)"
         ).fetchone()[0]
         everything = "(select sum(r.chunk_count) from pgrag_data.revision r where r.tenant_id = p_tenant_id)"
         patched = body.replace("sum(v.chunk_count)", everything)
@@ -251,9 +251,9 @@ def test_statistics_over_all_rows_would_be_noticed(database: Database) -> None:
 
 @pytest.mark.contract("A7")
 @pytest.mark.parametrize("function, change", [
-    ("lexical_lane", ("l.revision_id + 0 = any (($2).revisions)", "true")),  # frequencies of the whole tenant, and its chunks
+    ("visible_row", ("= any ((@).acls)", "is not null")),  # frequencies of the whole tenant, and its chunks
     ("estimate_df", ("0.5)::double precision * v_step", "0.5)::double precision * (select count(*) from pgrag_data.chunk_lex)")),
-    ("phrases_occur", ("and l.revision_id + 0 = any (v_revisions)", "")),  # a phrase that only hidden chunks hold
+    ("phrases_occur", ("= any (p_scope.acls)", "is not null")),  # a phrase that only hidden chunks hold
 ])  # fmt: skip
 def test_the_index_route_over_all_rows_would_be_noticed(database: Database, function: str, change: tuple[str, str]) -> None:
     """Control: the index finds chunks of the whole tenant, and each place that looks them up has to keep to the scope."""

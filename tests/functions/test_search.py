@@ -476,8 +476,8 @@ def test_statistics_are_those_of_the_filtered_scope(shelf: World) -> None:
 
 
 LANE = ("select string_agg(r.revision || ' ' || float8send(l.score)::text || ' ' || float8send(l.share)::text || float8send(l.evidence)::text, ',' order by r.revision_id) "
-        "from unnest(pgrag_private.lexical_plans(%s, (select array[('{xx}', array_agg(r.revision_id order by 1), array_agg(r.chunk_count order by r.revision_id), "
-        "sum(r.chunk_count), sum(r.lexeme_count))::pgrag_private.scope_part] from pgrag_data.revision r), array[%s], '{}', '{}', false)) p "
+        "from unnest(pgrag_private.lexical_plans(row(%s, '{}', null, null, (select array[('{xx}', array_agg(r.revision_id order by 1), array_agg(r.chunk_count order by r.revision_id), "
+        "sum(r.chunk_count), sum(r.lexeme_count))::pgrag_private.scope_part] from pgrag_data.revision r), 0, 0, null)::pgrag_private.search_scope, array[%s], '{}', '{}', false)) p "
         "cross join lateral pgrag_private.lexical_lane(p_tenant_id => %s, p_plan => p, p_limit => 100, p_also_revisions => null, p_also_chunks => null) l "
         "join pgrag_data.revision r using (revision_id)")
 

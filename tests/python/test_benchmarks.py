@@ -39,6 +39,35 @@ def test_an_unknown_benchmark_is_refused() -> None:
     assert done.returncode == 2 and "activation" in done.stderr and "_run" not in done.stderr
 
 
+# -- Speed at every selectivity and size ---------------------------------------------------------------------
+
+
+def test_filtered(tmp_path: Path) -> None:
+    """And once more: what is done stays, and the same figures are told again."""
+    arms, cells = {"pgrag", "rls_hnsw", "plain"}, {"2k/1%", "2k/100%", "2k/negative"}
+    given = ("filtered", "--short", "--chunks", "2k", "--only", "1%,100%,negative", "--arms", ",".join(sorted(arms)))
+    given += ("--questions", "8", "--folder", tmp_path / "kept", "--json", tmp_path / "rows.json")
+    rows = run(*given)
+    assert {row["collection"] for row in rows} == cells and {row["arm"] for row in rows} == arms
+    by = {(row["arm"], row["collection"], row["metric"]): row for row in rows}
+    for cell in cells:
+        assert by["pgrag", cell, "recall@10"]["value"] >= 0.95 and by["pgrag", cell, "short_results"]["value"] == 0
+        assert by["rls_hnsw", cell, "p50_ms"]["ratio"] == 1 and by["pgrag", cell, "p95_ms"]["value"] > 0
+        assert by["rls_hnsw", cell, "index_bytes"]["value"] > 0 and by["pgrag", cell, "rows_visited"]["visible"] > 0
+    assert by["plain", "2k/100%", "recall@10"]["value"] > 0.9 and ("plain", "2k/1%", "recall@10") not in by
+    about = json.loads((tmp_path / "rows.json.meta.json").read_text())
+    assert set(about["cells"]) == cells and about["cells"]["2k/1%"]["plans"]["rls_hnsw"] and about["steps"]["2k"]["peer hnsw"] >= 0
+    assert str(tmp_path) not in json.dumps(about)
+    assert run(*given) == rows
+
+
+def test_growth(tmp_path: Path) -> None:
+    rows = run("growth", "--short", "--chunks", "1k,2k", "--tenants", "1,3", "--questions", "3", "--json", tmp_path / "rows.json")
+    assert {row["collection"] for row in rows} >= {"1k/fixed", "2k/all", "3 tenants/fixed", "chunks/all", "tenants/fixed"}
+    assert {row["arm"] for row in rows} == {"pgrag/dense", "pgrag/lexical", "pgrag/hybrid"}
+    assert {row["metric"] for row in rows} == {"p50_ms", "p95_ms", "slope"}  # of so little nothing is projected
+
+
 # -- The three on ranking, over collections that are made up here --------------------------------------------
 
 THINGS = ["kettle", "ladder", "lantern", "saddle", "anchor", "compass", "hammer", "violin", "basket", "candle", "mirror", "shovel"]

@@ -15,7 +15,7 @@ $$;
 create or replace function pgrag_private.index_block_table(p_block_id bigint) returns void
 language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  execute format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops)', 'b' || p_block_id || '_embedding', 'b' || p_block_id);
+  execute format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100)', 'b' || p_block_id || '_embedding', 'b' || p_block_id);
 exception when disk_full or out_of_memory then
   raise exception using errcode = 'RG113', message = 'the index of a block could not be built: ' || sqlerrm,
     hint = 'Give the server more shared memory (in a container, --shm-size), or build with less: '

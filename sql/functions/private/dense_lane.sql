@@ -51,11 +51,13 @@ begin
 end
 $$;
 
--- The nearest of these revisions' chunks, all compared.
+-- The nearest of these revisions' chunks, all compared: by the index, revision after revision, however many there are. A plan that read
+-- the table would touch the vectors of others.
 create or replace function pgrag_private.compare_vectors(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[]
 ) returns table (revision_id bigint, chunk_no integer, distance double precision)
-language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted rows 100
+set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 begin
   if p_conditions is null then

@@ -121,10 +121,10 @@ begin
     select d.active_revision_id
       from unnest(p_plan.block_acls, p_plan.snapshots) as a (acl_id, snapshot)
      cross join lateral (select d.active_revision_id, d.source_id, d.active_until, d.changed_xid from pgrag_data.document d
-                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and d.changed_xid >= pg_snapshot_xmin(a.snapshot) offset 0) d
      where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
-       and d.active_revision_id is not null and transaction_timestamp() < d.active_until
+       and transaction_timestamp() < d.active_until
        and (p_scope.sources is null or d.source_id = any (p_scope.sources))
        and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions)));
 end

@@ -114,7 +114,8 @@ begin
     select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
       from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
      cross join lateral (select min(d.document_id) as lowest, max(d.document_id) as highest from pgrag_data.document d
-                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null) e
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
+                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))) e
      where p_revisions is null
   ), sampled as materialized (
     select l.lexemes, 1::double precision as weight
@@ -127,17 +128,17 @@ begin
     select l.lexemes, r.chunk_count
       from place s
       join range a on a.n = s.n
-     cross join lateral (select d.active_revision_id, d.source_id, d.active_until from pgrag_data.document d
-                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
-                            and d.document_id >= a.lowest + ((s.place - a.before) * (a.highest - a.lowest)::double precision / a.chunks)::bigint
+     cross join lateral (select d.active_revision_id from pgrag_data.document d
+                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
+                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+                            and d.document_id >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
                           order by d.document_id limit 1) d
      cross join lateral (select r.chunk_count from pgrag_data.revision r
                           where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_scope.tenant_id and c.revision_id = d.active_revision_id
                             and c.chunk_no = (hashint8(s.place) & 2147483647) % r.chunk_count + 1 offset 0) l
-     where transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
-       and l.language = any (p_languages)
+     where l.language = any (p_languages)
   )
   select w.lexeme,
          case when count(s.lexemes) > 0 and p_revisions is null then v_all * sum(s.weight) / (select sum(weight) from sampled)

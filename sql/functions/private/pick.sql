@@ -29,7 +29,6 @@ begin
        offset 0) p -- row by row: no row outside the scope is touched
      order by k.n
   loop
-    exit when cardinality(chunks) = p_k;
     if cardinality(array_positions(v_documents, v_place.document_id)) >= p_per_document
        or cardinality(array_positions(v_sources, v_place.source_id)) >= p_per_source then
       v_capped := true;
@@ -52,6 +51,7 @@ begin
     v_documents := v_documents || v_place.document_id;
     v_sources := v_sources || v_place.source_id;
     v_words := v_words || v_these;
+    exit when cardinality(chunks) = p_k; -- here, not above: to ask for another row fetches fifty
   end loop;
   complete_reason := case
     when cardinality(chunks) = p_k then 'k_returned'

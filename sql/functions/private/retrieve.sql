@@ -90,81 +90,92 @@ begin
     v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, p_search.isolation);
   end if;
 
-  with dense as materialized (
-    select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id, d.fell_back,
-           row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
-      from unnest(v_embeddings) with ordinality as w (embedding, n)
-     cross join lateral pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, w.embedding, v_candidates,
-                                                 v_languages, v_conditions) d
-  ), also as materialized (
-    select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
-  ), lexical as materialized (
-    select p.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
-           row_number() over (partition by p.wording order by l.share desc, l.score desc, l.chunk_id) as place
-      from unnest(v_plans) as p
-     cross join also a
-     cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l
-  ), candidate as materialized (
-    select revision_id, chunk_no, chunk_id from lexical where place <= v_candidates
-    union
-    select revision_id, chunk_no, chunk_id from dense
-  ), scored as materialized (
-    -- What one lane found is scored by both: what the other lane would have said of it is known exactly.
-    select c.revision_id, c.chunk_no, c.chunk_id, w.n::integer as wording, l.score as lexical_score, l.tf, l.part,
-           case when l.place <= v_candidates then l.place end as lexical_rank, d.place as dense_rank,
-           coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
-           case when v_embeddings is not null then
-             -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
-             -- A probe without a vector of its own is a wording of the question, and has the question's.
-             (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
-                from pgrag_data.chunk_vec v
-               where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
-                 and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
-           end as cosine
-      from candidate c
-     cross join generate_series(0, cardinality(v_wordings) - 1) as w (n)
-      left join lexical l on l.wording = w.n and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no
-      left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
-  ), trusted as materialized (
-    -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
-    -- full agreement); ten of full agreement are added in, so that a handful cannot decide. Three points say nothing: any two
-    -- are on a line.
-    select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
-      from (select s.wording, max(s.share) as best, greatest(count(s.cosine) - 3, 0) as n, corr(s.share, s.cosine order by s.chunk_id) as r
-              from scored s
-             where s.lexical_rank is not null
-             group by s.wording) a
-  ), judged as (
-    select s.*, t.best,
-           (s.share / greatest(t.best, 0.3) + coalesce(t.trust, 1) * greatest(coalesce(s.cosine, 0), 0)) / 2 as convex,
-           coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
-           case p_search.mode when 'lexical' then s.evidence
-                              when 'dense' then greatest(coalesce(s.cosine, 0), 0)
-                              else sqrt(s.coverage * greatest(coalesce(s.cosine, s.evidence), 0)) end as relevance
-      from scored s
-      left join trusted t on t.wording = s.wording -- no lexical candidate: nothing speaks against the cosine
-  ), whole as (
-    -- A chunk is as relevant as the wording that it fits best says; lanes of ranks add up.
-    select j.revision_id, j.chunk_no, j.chunk_id, max(j.relevance) as relevance,
-           case when p_search.mode = 'dense' then max(j.cosine)
-                when p_search.mode = 'lexical' then max(j.share / greatest(j.best, 1))
-                when p_search.fusion = 'rrf' then sum(j.rrf order by j.wording)
-                else max(j.convex) end as score,
-           (array_agg(j.wording order by j.relevance desc, j.wording))[1] as wording,
-           max(j.lexical_rank) filter (where j.wording = 0) as lexical_rank, max(j.lexical_score) filter (where j.wording = 0) as lexical_score,
-           max(j.dense_rank) filter (where j.wording = 0) as dense_rank, max(j.cosine) filter (where j.wording = 0) as dense_score,
-           min(j.tf) filter (where j.wording = 0) as tf, min(j.part) filter (where j.wording = 0) as part
-      from judged j
-     group by j.revision_id, j.chunk_no, j.chunk_id
-  )
-  select (select coalesce(min(t.trust), 1) from trusted t where t.wording = 0),
-         array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
-                    w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
-                   order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id),
-         exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates),
-         (select bool_or(d.fell_back) from dense d)
-    into v_trust, v_ranked, v_full, v_fell_back
-    from whole w;
+  if p_search.mode = 'dense' and cardinality(v_wordings) = 1 then
+    -- One lane and one wording: nothing to fuse, and a quarter of the time of a small search saved.
+    select array_agg((d.revision_id, d.chunk_no, d.cosine, greatest(d.cosine, 0), 0, null, null, d.place, d.cosine,
+                      null, null, '[]')::pgrag_private.ranked_chunk
+                     order by array_position(p_search.chunk_order, encode(d.chunk_id, 'hex')), d.cosine desc, d.chunk_id),
+           coalesce(bool_or(d.place = v_candidates), false), bool_or(d.fell_back)
+      into v_ranked, v_full, v_fell_back
+      from (select l.*, row_number() over (order by l.cosine desc, l.chunk_id) as place
+              from pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, p_search.embedding, v_candidates, v_languages, v_conditions) l) d;
+  else
+    with dense as materialized (
+      select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id, d.fell_back,
+             row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
+        from unnest(v_embeddings) with ordinality as w (embedding, n)
+       cross join lateral pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, w.embedding, v_candidates,
+                                                   v_languages, v_conditions) d
+    ), also as materialized (
+      select array_agg(d.revision_id) as revisions, array_agg(d.chunk_no) as chunks from (select distinct revision_id, chunk_no from dense) d
+    ), lexical as materialized (
+      select p.wording, l.revision_id, l.chunk_no, l.chunk_id, l.score, l.share, l.coverage, l.evidence, l.tf, l.part,
+             row_number() over (partition by p.wording order by l.share desc, l.score desc, l.chunk_id) as place
+        from unnest(v_plans) as p
+       cross join also a
+       cross join lateral pgrag_private.lexical_lane(v_tenant_id, p, v_candidates, a.revisions, a.chunks) l
+    ), candidate as materialized (
+      select revision_id, chunk_no, chunk_id from lexical where place <= v_candidates
+      union
+      select revision_id, chunk_no, chunk_id from dense
+    ), scored as materialized (
+      -- What one lane found is scored by both: what the other lane would have said of it is known exactly.
+      select c.revision_id, c.chunk_no, c.chunk_id, w.n::integer as wording, l.score as lexical_score, l.tf, l.part,
+             case when l.place <= v_candidates then l.place end as lexical_rank, d.place as dense_rank,
+             coalesce(l.share, 0) as share, coalesce(l.coverage, 0) as coverage, coalesce(l.evidence, 0) as evidence,
+             case when v_embeddings is not null then
+               -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
+               -- A probe without a vector of its own is a wording of the question, and has the question's.
+               (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
+                  from pgrag_data.chunk_vec v
+                 where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
+                   and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
+             end as cosine
+        from candidate c
+       cross join generate_series(0, cardinality(v_wordings) - 1) as w (n)
+        left join lexical l on l.wording = w.n and l.revision_id = c.revision_id and l.chunk_no = c.chunk_no
+        left join dense d on d.wording = w.n and d.revision_id = c.revision_id and d.chunk_no = c.chunk_no
+    ), trusted as materialized (
+      -- Of each wording's lexical candidates: their best, and how far their cosines rise with their scores (a correlation of 0.2 is
+      -- full agreement); ten of full agreement are added in, so that a handful cannot decide. Three points say nothing: any two
+      -- are on a line.
+      select a.wording, a.best, 1 - least(a.best / 0.3, 1) * (1 - least(greatest((a.n * coalesce(a.r, 0.2) + 2) / (a.n + 10) / 0.2, 0), 1)) as trust
+        from (select s.wording, max(s.share) as best, greatest(count(s.cosine) - 3, 0) as n, corr(s.share, s.cosine order by s.chunk_id) as r
+                from scored s
+               where s.lexical_rank is not null
+               group by s.wording) a
+    ), judged as (
+      select s.*, t.best,
+             (s.share / greatest(t.best, 0.3) + coalesce(t.trust, 1) * greatest(coalesce(s.cosine, 0), 0)) / 2 as convex,
+             coalesce(0.7 / (rrf_constant + s.lexical_rank), 0) + coalesce(0.3 / (rrf_constant + s.dense_rank), 0) as rrf,
+             case p_search.mode when 'lexical' then s.evidence
+                                when 'dense' then greatest(coalesce(s.cosine, 0), 0)
+                                else sqrt(s.coverage * greatest(coalesce(s.cosine, s.evidence), 0)) end as relevance
+        from scored s
+        left join trusted t on t.wording = s.wording -- no lexical candidate: nothing speaks against the cosine
+    ), whole as (
+      -- A chunk is as relevant as the wording that it fits best says; lanes of ranks add up.
+      select j.revision_id, j.chunk_no, j.chunk_id, max(j.relevance) as relevance,
+             case when p_search.mode = 'dense' then max(j.cosine)
+                  when p_search.mode = 'lexical' then max(j.share / greatest(j.best, 1))
+                  when p_search.fusion = 'rrf' then sum(j.rrf order by j.wording)
+                  else max(j.convex) end as score,
+             (array_agg(j.wording order by j.relevance desc, j.wording))[1] as wording,
+             max(j.lexical_rank) filter (where j.wording = 0) as lexical_rank, max(j.lexical_score) filter (where j.wording = 0) as lexical_score,
+             max(j.dense_rank) filter (where j.wording = 0) as dense_rank, max(j.cosine) filter (where j.wording = 0) as dense_score,
+             min(j.tf) filter (where j.wording = 0) as tf, min(j.part) filter (where j.wording = 0) as part
+        from judged j
+       group by j.revision_id, j.chunk_no, j.chunk_id
+    )
+    select (select coalesce(min(t.trust), 1) from trusted t where t.wording = 0),
+           array_agg((w.revision_id, w.chunk_no, w.score, w.relevance, w.wording, w.lexical_rank, w.lexical_score, w.dense_rank,
+                      w.dense_score, w.tf, w.part, '[]')::pgrag_private.ranked_chunk
+                     order by array_position(p_search.chunk_order, encode(w.chunk_id, 'hex')), w.score desc, w.chunk_id),
+           exists (select from lexical where place = v_candidates) or exists (select from dense where place = v_candidates),
+           (select bool_or(d.fell_back) from dense d)
+      into v_trust, v_ranked, v_full, v_fell_back
+      from whole w;
+  end if;
 
   v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
   select max(h.relevance), jsonb_agg(
