@@ -90,6 +90,7 @@ pgrag_private.block_state()
 pgrag_private.deserves_block(bigint, bigint, bigint, bigint)
 pgrag_private.copy_to_block(pgrag_data.dense_block)
 pgrag_private.fold_scope_totals()
+pgrag_private.renumber_documents(bigint)
 pgrag_private.similarity(tsvector, tsvector)
 pgrag_private.distinct_words(text)
 pgrag_private.negations()
@@ -2395,6 +2396,22 @@ begin
 end
 $$;
 
+-- A dump carries changed_xid into a cluster where the number may lie in the future, and no snapshot would see the document for years.
+create or replace function pgrag_private.renumber_documents(p_tenant_id bigint) returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_rows bigint;
+begin
+  update pgrag_data.document d set changed_xid = pg_current_xact_id()
+    from (select x.tenant_id, x.document_id from pgrag_data.document x
+           where x.tenant_id = p_tenant_id and x.changed_xid > pg_current_xact_id()
+           limit 20000 for no key update skip locked) f
+   where d.tenant_id = f.tenant_id and d.document_id = f.document_id;
+  get diagnostics v_rows = row_count;
+  return v_rows;
+end
+$$;
+
 -- sql/functions/private/similarity.sql
 
 -- Whether two texts say the same in nearly the same words: how much of all their words both have, or 0 if they are too
@@ -4545,6 +4562,7 @@ revoke all on function pgrag.active_space from public;
 --
 --   fold     rows of the ledger became sums
 --   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
+--   renumber documents that came with a dump from a cluster whose transactions had higher numbers got numbers of this one
 --   create   a block is begun: a class of vectors has grown, or changed a good deal since its block was built
 --   copy     up to 20,000 vectors were copied into it
 --   index    its index was built and it serves, in place of the one before: the one step that takes long (a millisecond a vector or
@@ -4561,7 +4579,7 @@ declare
   v_state   record;
   v_rows    bigint;
   v_last    bigint;
-  v_base    pgrag_data.dense_block;
+  v_due     text;
   v_bytes   bigint;
   v_memory  bigint;
   v_system  bigint := (select c.system_identifier from pg_control_system() c);
@@ -4625,29 +4643,33 @@ begin
   end loop;
 
   for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
-    v_base := null;
-    if v_state.block_id is not null and not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then
+    v_due := case
+      when v_state.block_id is null then
+        case when pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough, v_state.acl_id) then 'whole' end
+      when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then 'none'
+      when v_state.retired > v_state.vectors / 5 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 4 then 'whole'
+      when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
+    -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
+    continue when v_due is null or not pg_try_advisory_xact_lock(
+      hashtextextended(format('pgrag block %s %s %s', v_state.tenant_id, v_state.space_id, v_state.acl_id), 0));
+    if v_due = 'none' then
       update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
        where b.tenant_id = v_state.tenant_id and b.block_id in (v_state.block_id, v_state.delta_id);
       return query select 'retire', v_state.block_id, v_state.vectors, true, null::text;
       return;
     end if;
-    if v_state.block_id is null then
-      continue when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough, v_state.acl_id);
-    elsif v_state.retired > v_state.vectors / 5 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 4 then
-      null; -- anew
-    elsif v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then
-      select b.* into v_base from pgrag_data.dense_block b where b.tenant_id = v_state.tenant_id and b.block_id = v_state.block_id;
-    else
-      continue;
+    v_rows := pgrag_private.renumber_documents(v_state.tenant_id);
+    if v_rows > 0 then
+      return query select 'renumber', null::bigint, v_rows, true, null::text;
+      return;
     end if;
     insert into pgrag_data.dense_block (tenant_id, space_id, acl_id, base_id, snapshot, system_identifier)
-    values (v_state.tenant_id, v_state.space_id, v_state.acl_id, v_base.block_id, pg_current_snapshot(), v_system)
+    values (v_state.tenant_id, v_state.space_id, v_state.acl_id, case v_due when 'changes' then v_state.block_id end, pg_current_snapshot(), v_system)
     on conflict do nothing
     returning * into v_block;
     continue when not found; -- another session has begun it
     perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
-    return query select 'create', v_block.block_id, case when v_base is null then v_state.chunks else v_state.loose end, true, null::text;
+    return query select 'create', v_block.block_id, case v_due when 'whole' then v_state.chunks else v_state.loose end, true, null::text;
     return;
   end loop;
 

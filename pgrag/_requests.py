@@ -174,6 +174,13 @@ def moment(value: dt.datetime | dt.date | str | None, name: str, code: str) -> s
     return value.isoformat()
 
 
+def span(name: str, value: dt.timedelta | None) -> dt.timedelta | None:
+    """A span of time, from 0 on."""
+    if value is not None and (not isinstance(value, dt.timedelta) or value < dt.timedelta()):
+        refuse("RG408", f"{name} must be a span of time, from 0 on", "For example timedelta(minutes=5).")
+    return value
+
+
 def metadata(given: Mapping[str, Any] | None) -> str:
     """Free metadata as JSON; what it may hold is the database's to say."""
     if given is not None and not isinstance(given, Mapping):

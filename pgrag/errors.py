@@ -31,6 +31,10 @@ class InstallError(PgragError):
     """pgrag cannot be installed here, or is not installed as it should be (RG1xx)."""
 
 
+class MaintenanceError(PgragError):
+    """A step of maintenance cannot be done with what the server has (RG113)."""
+
+
 class IdentityError(PgragError):
     """Nobody is authenticated, or the token or key is not accepted (RG2xx)."""
 
@@ -75,6 +79,7 @@ _BLOCKS: dict[str, type[PgragError]] = {
     "RG5": PacketError,
 }
 _CODES: dict[str, type[PgragError]] = {
+    "RG113": MaintenanceError,
     "RG305": EmbeddingError,
     "RG401": NotFound,
     "RG402": Conflict,

@@ -91,7 +91,12 @@ def _allowed(key: str, value: Value) -> Value:
         raise ValueError(f"a log record has no field {key!r}")
     if type(value) is not wanted:
         raise ValueError(f"the log field {key!r} is of type {wanted.__name__}, not {type(value).__name__}")
-    return "?" if isinstance(value, str) and not _WORD.fullmatch(value) else value
+    return word(value) if isinstance(value, str) else value
+
+
+def word(text: str) -> str:
+    """The text, if it is one short word or nothing; else ``?``: it could be anybody's."""
+    return text if _WORD.fullmatch(text) else "?"
 
 
 def _plain(value: Value) -> str:

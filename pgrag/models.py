@@ -399,6 +399,55 @@ class SigningKey:
     retired_at: dt.datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceStep:
+    """One step of maintenance, which is done."""
+
+    action: str
+    """``fold``, ``drop``, ``create``, ``copy``, ``index`` or ``retire``; where there was nothing to do,
+    ``idle``, or ``busy`` if others are at all the work there is."""
+    block_id: int | None
+    rows: int
+    """Vectors, or rows of the ledger that were folded."""
+    remaining: bool
+    """Whether there may be another step."""
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCost:
+    """What a part of a dense search costs on this machine."""
+
+    part: str
+    """``document`` (to look one up), ``vector`` (to compare one of 384 dimensions) or ``block`` (to search
+    one)."""
+    microseconds: float
+    measured_at: dt.datetime | None
+    """None: as shipped, not measured here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockStatus:
+    """A class of vectors, with the blocks that stand for it in searches."""
+
+    tenant: str
+    space: str
+    class_: str
+    """``tenant``, or ``list`` and the number of an access list."""
+    chunks: int
+    """In force now."""
+    state: str
+    """``live``, ``building``, ``none`` (yet) or ``unusable`` (brought by a dump, or dropped by hand)."""
+    vectors: int
+    """In the blocks."""
+    loose: int
+    """Chunks that are compared one by one meanwhile."""
+    retired: int
+    """Vectors that the blocks hold in vain."""
+    bytes: int
+    """On disk."""
+
+
 # -- Writing -------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ with database.writer("a", "handbook") as connection:   # committed
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -183,6 +184,14 @@ class Database:
         if activate:
             connection.execute("select pgrag.activate(%s, %s)", (document, name))
         return name
+
+    def put_many(self, tenant: str, document: str, count: int = 1600, readers: Sequence[str] = ("everyone",)) -> None:
+        """A document with so many tiny passages and vectors, and costs by which 1,000 vectors deserve a block."""
+        with self.superuser() as superuser:
+            superuser.execute("update pgrag_data.search_cost set microseconds = 1000 where part = 'vector'")
+        vectors = [(math.cos(n), math.sin(n), 1.0) for n in range(count)]
+        with self.writer(tenant, "handbook") as writer:
+            self.put_document(writer, document, [f"Word {n}. " for n in range(count)], readers=readers, vectors=vectors)
 
     def search(
         self, connection: psycopg.Connection[Any], question: str, mode: str = "lexical", **request: Any

@@ -29,22 +29,25 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row, scalar_row
 
-from pgrag import _requests, _reranking, log
+from pgrag import _requests, _reranking, log, metrics
 from pgrag._async._flavour import AnyConnection, in_thread, in_time, psycopg_connection
 from pgrag._requests import Vector
 from pgrag.errors import EmbeddingError, IdentityError, InvalidInput, from_database
 from pgrag.ingest import SourceDocument
 from pgrag.models import (
+    BlockStatus,
     Document,
     Excerpt,
     Identity,
     Ingested,
+    MaintenanceStep,
     Membership,
     Packet,
     Principal,
     Reply,
     Rerank,
     Revision,
+    SearchCost,
     SearchResult,
     SigningKey,
     Source,
@@ -223,29 +226,32 @@ class AsyncReader(AsyncSession):
         Raises InvalidInput (RG301 to RG304), and EmbeddingError (RG305) where the embedder's space is not
         the tenant's active one.
         """
-        request = await self._request(
-            question,
-            k=k,
-            mode=mode,
-            fusion=fusion,
-            as_of=as_of,
-            filter=filter,
-            candidates=candidates,
-            threshold=threshold,
-            embedding=embedding,
-            space=space,
-            probes=probes,
-            per_document=per_document,
-            per_source=per_source,
-            isolation=isolation,
-            retry=retry,
-        )
-        stage = _reranking.stage(reranker, k, candidates, rerank_candidates, rerank_timeout)
-        with log.timed("search", mode=request["mode"]) as fields:
-            answer, rerank = await self._ask("search_json", request, retry, stage)
-            result = replace(SearchResult.from_dict(answer), rerank=rerank)
-            fields |= {"status": result.status, "reason": result.reason, "hits": len(result.hits)}
-        return result
+        with metrics.measured("search") as seen:
+            request = await self._request(
+                question,
+                k=k,
+                mode=mode,
+                fusion=fusion,
+                as_of=as_of,
+                filter=filter,
+                candidates=candidates,
+                threshold=threshold,
+                embedding=embedding,
+                space=space,
+                probes=probes,
+                per_document=per_document,
+                per_source=per_source,
+                isolation=isolation,
+                retry=retry,
+            )
+            seen.asked(request)
+            stage = _reranking.stage(reranker, k, candidates, rerank_candidates, rerank_timeout)
+            with log.timed("search", mode=request["mode"]) as fields:
+                answer, rerank = await self._ask("search_json", request, retry, stage)
+                result = replace(SearchResult.from_dict(answer), rerank=rerank)
+                fields |= {"status": result.status, "reason": result.reason, "hits": len(result.hits)}
+            seen.answered(answer, rerank)
+            return result
 
     async def packet(
         self,
@@ -281,29 +287,32 @@ class AsyncReader(AsyncSession):
         Everything else is as for ``search``.
         """
         limits = _requests.packet_limits(budget, budget_unit, reserve, strict)
-        request = await self._request(
-            question,
-            k=k,
-            mode=mode,
-            fusion=fusion,
-            as_of=as_of,
-            filter=filter,
-            candidates=candidates,
-            threshold=threshold,
-            embedding=embedding,
-            space=space,
-            probes=probes,
-            per_document=per_document,
-            per_source=per_source,
-            isolation=isolation,
-            retry=retry,
-        )
-        stage = _reranking.stage(reranker, k, candidates, rerank_candidates, rerank_timeout)
-        with log.timed("packet", mode=request["mode"]) as fields:
-            answer, rerank = await self._ask("packet_json", request, retry, stage, limits)
-            packet = replace(Packet.from_dict(answer), rerank=rerank)
-            fields |= {"status": packet.status, "reason": packet.reason, "excerpts": len(packet.excerpts)}
-        return packet
+        with metrics.measured("packet") as seen:
+            request = await self._request(
+                question,
+                k=k,
+                mode=mode,
+                fusion=fusion,
+                as_of=as_of,
+                filter=filter,
+                candidates=candidates,
+                threshold=threshold,
+                embedding=embedding,
+                space=space,
+                probes=probes,
+                per_document=per_document,
+                per_source=per_source,
+                isolation=isolation,
+                retry=retry,
+            )
+            seen.asked(request)
+            stage = _reranking.stage(reranker, k, candidates, rerank_candidates, rerank_timeout)
+            with log.timed("packet", mode=request["mode"]) as fields:
+                answer, rerank = await self._ask("packet_json", request, retry, stage, limits)
+                packet = replace(Packet.from_dict(answer), rerank=rerank)
+                fields |= {"status": packet.status, "reason": packet.reason, "excerpts": len(packet.excerpts)}
+            seen.answered(answer, rerank)
+            return packet
 
     async def validate(
         self, packet: Packet | Mapping[str, Any] | str, reply: Reply | Mapping[str, Any] | str
@@ -314,12 +323,13 @@ class AsyncReader(AsyncSession):
         (RG501) if the packet was altered, or was made for another reader.
         """
         parameters = (_requests.packet_json(packet), _requests.reply_json(reply))
-        with log.timed("validate") as fields:
+        with metrics.measured("validate") as seen, log.timed("validate") as fields:
             text = await self._value(
                 "validate_reply", "select pgrag.validate_reply(%s::jsonb, %s::jsonb)::text", parameters
             )
             verdict = Verdict.from_dict(json.loads(text))
             fields |= {"valid": verdict.valid, "findings": len(verdict.findings)}
+            seen.add(status="valid" if verdict.valid else "invalid", findings=len(verdict.findings))
         return verdict
 
     async def excerpt(self, chunk_id: str, as_of: Moment | None = None) -> Excerpt:
@@ -360,9 +370,11 @@ class AsyncReader(AsyncSession):
         attempt = _reranking.Attempt(stage, found)
         if attempt.passages:
             try:
-                attempt.succeeded(
-                    await in_time(stage.timeout, stage.reranker.rerank, request["question"], attempt.passages)
-                )
+                with metrics.measured("rerank"):
+                    scores = await in_time(
+                        stage.timeout, stage.reranker.rerank, request["question"], attempt.passages
+                    )
+                attempt.succeeded(scores)
             except Exception as error:
                 attempt.failed(error)
         # The database applies the order to what it finds now: nothing that the reader may not see can come
@@ -371,7 +383,8 @@ class AsyncReader(AsyncSession):
         return answer, attempt.outcome(answer)
 
     async def _answer(self, function: str, request: dict[str, Any]) -> dict[str, Any]:
-        text = await self._value(function, _ASKING[function], (_requests.to_json(request),))
+        with metrics.measured("database"):
+            text = await self._value(function, _ASKING[function], (_requests.to_json(request),))
         answer: dict[str, Any] = json.loads(text)
         return answer
 
@@ -398,10 +411,9 @@ class AsyncReader(AsyncSession):
         if self.embedder is None or not wanted:
             return request  # without an embedding, the database says what is missing
         active = _requests.check_space(self.embedder, await _active_space(self))
-        vectors = [
-            _requests.query_vector(vector, active.dimension)
-            for vector in await in_thread(_embedded, self.embedder, wanted)
-        ]
+        with metrics.measured("encode"):
+            encoded = await in_thread(_embedded, self.embedder, wanted)
+        vectors = [_requests.query_vector(vector, active.dimension) for vector in encoded]
         if embedding is None:
             request |= {"embedding": vectors.pop(0), "space": space or active.space}
         return request | ({"probe_embeddings": vectors} if vectors else {})
@@ -704,6 +716,20 @@ class AsyncWriter(_AsyncLifecycle):
 
         Raises what ``check_embedder`` raises, before any text is sent; Conflict; EmbeddingError (RG413).
         """
+        with metrics.measured("ingest") as seen:
+            done = await self._ingest(document, chunker, tokenizer, activate, expected_active)
+            seen.add(status="faulty" if done.faults else "verified", chunks=done.chunks)
+            seen.add(created=done.created, activated=done.activated)
+        return done
+
+    async def _ingest(
+        self,
+        document: SourceDocument,
+        chunker: Chunker,
+        tokenizer: Tokenizer,
+        activate: bool,
+        expected_active: str | None,
+    ) -> Ingested:
         space = await self.check_embedder()
         staged = await self.stage(
             document, chunker=chunker.name, tokenizer=tokenizer.name, space=space.space if space else None
@@ -718,7 +744,8 @@ class AsyncWriter(_AsyncLifecycle):
                 texts = [chunk.text for chunk in batch]
                 vectors = None
                 if self.embedder is not None and space is not None:
-                    vectors = await in_thread(self.embedder.embed_documents, texts)
+                    with metrics.measured("encode"):
+                        vectors = await in_thread(self.embedder.embed_documents, texts)
                     if vectors.shape != (len(texts), space.dimension):
                         raise EmbeddingError(
                             "the embedder's vectors have not the dimension of its space",
@@ -849,7 +876,7 @@ async def async_admin(connection: AnyConnection, token: str) -> AsyncIterator[As
 
 
 class AsyncOperator(AsyncSession):
-    """An operator's session: tenants, sources and spaces, without any content."""
+    """An operator's session: tenants, sources, spaces and the upkeep of searches, without any content."""
 
     async def put_tenant(self, tenant: str, name: str | None = None) -> None:
         """Create a tenant, or rename it."""
@@ -910,6 +937,38 @@ class AsyncOperator(AsyncSession):
     async def spaces(self, tenant: str) -> list[TenantSpace]:
         """The embedding spaces of a tenant."""
         return await self._fetch("spaces", TenantSpace, "select * from pgrag.list_spaces(%s)", (tenant,))
+
+    async def maintain(self, keep: dt.timedelta | None = None) -> MaintenanceStep:
+        """Do one bounded step of what keeps searches fast; while it says ``remaining``, there is another.
+
+        Give each step a session, and so a transaction, of its own: what a step did is there for others once
+        it is committed. A block that was replaced is dropped after ``keep`` (left out, five minutes).
+
+        Raises MaintenanceError (RG113) where the server lacks memory or room for an index; nothing is lost,
+        and the step is tried again by the next call.
+        """
+        rows = await self._fetch(
+            "maintain",
+            MaintenanceStep,
+            "select * from pgrag.maintain(coalesce(%s::interval, '5 minutes'))",
+            (_requests.span("keep", keep),),
+        )
+        return rows[0]
+
+    async def calibrate(self) -> list[SearchCost]:
+        """Measure what searches cost here, by which they choose their route."""
+        return await self._fetch("calibrate", SearchCost, "select * from pgrag.calibrate()")
+
+    async def index_status(self) -> list[BlockStatus]:
+        """The blocks behind dense search, and how stale they are."""
+        return await self._fetch(
+            "index_status",
+            BlockStatus,
+            """
+            select tenant, space, class as class_, chunks, state, vectors, loose, retired, bytes
+              from pgrag.index_status()
+            """,
+        )
 
 
 @asynccontextmanager

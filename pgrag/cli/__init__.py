@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from pgrag.cli import ask, demo, ingest, init, lifecycle, sql, status, token  # noqa: F401  # they register
+from pgrag.cli import ask, demo, ingest, init, lifecycle, maintain, sql, status, token  # noqa: F401  # they register
 from pgrag.cli._run import app
 
 _ORDER = ("demo", "init", "status", "token", "sql", "ingest", "activate", "rollback", "revoke")

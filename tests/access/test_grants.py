@@ -42,7 +42,7 @@ VOLATILE = {
     "stage_revision", "add_chunks", "verify_revision", "set_access", "activate", "rollback", "delete_document",
     "add_signing_key", "retire_signing_key",
     "acl_of", "switch_revision", "random_secret", "count_document",
-    "maintain", "calibrate", "fold_scope_totals", "copy_to_block", *OF_THE_OWNER,
+    "maintain", "calibrate", "fold_scope_totals", "copy_to_block", "renumber_documents", *OF_THE_OWNER,
 }  # fmt: skip
 READERS = ("search", "search_json", "packet", "packet_json", "validate_reply", "excerpt", "can_read", "active_space", "whoami",
            "browse_revisions", "browse_tenant", "list_documents", "list_revisions", "list_principals", "list_memberships",

@@ -105,7 +105,7 @@ def ask(cli: Cli, two_tenants: Database) -> Cli:
 def test_the_commands_are_the_documented_ones() -> None:
     assert set(COMMANDS) == {
         *("init", "ingest", "search", "packet", "validate", "activate", "rollback", "revoke"),
-        *("token", "status", "sql", "demo"),
+        *("token", "status", "sql", "demo", "maintain", "calibrate", "index"),
     }
 
 
@@ -799,6 +799,89 @@ def test_sql_prints_the_scripts(cli: Cli) -> None:
     assert "cannot be written" in cli("sql", "--output", "no/such/folder.sql", code=2).err
 
 
+# -- maintain, calibrate, index ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(database: Database) -> Database:
+    """Tenant a with an access list that deserves a block."""
+    database.put_tenant("a")
+    database.put_principals("a", users=["alice"])
+    database.put_many("a", "large.md")
+    return database
+
+
+@pytest.fixture
+def keep(cli: Cli, large: Database) -> Cli:
+    """The command line as an operator."""
+    return lambda *arguments, **options: cli(*arguments, "--dsn", large.dsn("app_operator"), **options)
+
+
+def _steps(said: str) -> list[dict[str, Any]]:
+    return [json.loads(one) for one in said.splitlines()]
+
+
+def test_maintain_goes_on_until_nothing_is_left(keep: Cli) -> None:
+    assert [(one["class"], one["state"], one["loose"]) for one in keep("index", "--json").json] == [("list 2", "none", 1600)]
+    (first,) = _steps(keep("maintain", "--once", "--json").out)
+    assert (first["action"], first["remaining"]) == ("create", True)
+    steps = _steps(keep("maintain", "--json", "--memory", "64MB", "--workers", "0").out)
+    actions = [one["action"] for one in steps]
+    assert actions[0] == "copy" and actions[-2:] == ["index", "idle"] and set(actions) == {"copy", "index", "idle"}
+    assert sum(one["rows"] for one in steps if one["action"] == "copy") == 1600
+    assert all(set(one) == {"action", "block_id", "rows", "remaining", "note", "seconds"} for one in steps)
+    assert keep("maintain").out == "idle    nothing left to do\n"
+    (block,) = keep("index", "--json").json
+    assert (block["tenant"], block["space"], block["state"]) == ("a", "toy", "live")
+    assert (block["vectors"], block["loose"], block["retired"]) == (1600, 0, 0) and block["bytes"] > 0
+    assert re.search(r"a +toy +list 2 +live +1600 +1600 +0 +0 +\d", keep("index").out)
+    costs = {one["part"]: one for one in keep("calibrate", "--json").json}
+    assert costs["vector"]["measured_at"] and costs["block"]["measured_at"] is None  # no other list to take a question of
+    assert re.search(r"block +[\d.]+ +as shipped", keep("calibrate").out)
+
+
+def test_what_a_step_says_to_people(keep: Cli, cli: Cli, large: Database) -> None:
+    said = keep("maintain", "--memory", "1MB", "--workers", "0").out
+    assert re.search(r"^create +block \d+ +1600 rows +\d+\.\d s$", said, re.MULTILINE)
+    assert re.search(r"^index +block \d+ .* s  built on disk for want of memory: .* '2 MB'", said, re.MULTILINE)
+    assert said.endswith("idle    nothing left to do\n")
+    with large.writer("a", "handbook") as writer:
+        writer.execute("select pgrag.delete_document('large.md')")
+    gone = [one["action"] for one in _steps(keep("maintain", "--keep", "0", "--json").out)]
+    assert gone == ["retire", "drop", "idle"]
+    assert keep("index").out.startswith("no blocks")
+
+
+def test_settings_that_maintain_cannot_have(keep: Cli, cli: Cli, large: Database) -> None:
+    error = keep("maintain", "--memory", "much", "--json", code=2).error
+    assert "maintenance_work_mem" in error["message"] and error["hint"]
+    assert "contradict" in keep("maintain", "--once", "--every", "5", "--json", code=2).error["message"]
+    assert keep("maintain", "--workers", "-1", code=2).out == ""
+    for command in ("maintain", "calibrate", "index"):
+        assert cli(command, "--dsn", large.dsn("app_reader"), "--json", code=1).error["code"] == "42501"
+
+
+def _on_create_index(database: Database, body: str) -> None:
+    with database.superuser() as superuser:
+        superuser.execute(
+            f"create or replace function public.upset() returns event_trigger language plpgsql as 'begin {body} end'"
+        )
+        superuser.execute("create event trigger upset on ddl_command_start when tag in ('CREATE INDEX') execute function public.upset()")
+
+
+def test_an_index_that_cannot_be_built_is_explained_and_tried_again(keep: Cli, large: Database) -> None:
+    _on_create_index(large, "raise exception using errcode = ''disk_full'', message = ''no space left'';")
+    done = keep("maintain", code=1)
+    assert re.findall(r"^\w+", done.out, re.MULTILINE)[:1] == ["create"]
+    assert done.err.startswith("error: RG113 the index of a block could not be built: no space left\n")
+    assert "hint: Give the server more shared memory" in done.err
+    again = keep("maintain", "--json", code=1)  # from where it was
+    assert again.out == "" and json.loads(again.err)["error"]["code"] == "RG113"
+    with large.superuser() as superuser:
+        superuser.execute("drop event trigger upset")
+    assert [one["action"] for one in _steps(keep("maintain", "--json").out)] == ["index", "idle"]
+
+
 # -- Processes -------------------------------------------------------------------------------------------------
 
 
@@ -829,6 +912,49 @@ def test_output_needs_no_utf_8(cli: Cli, two_tenants: Database) -> None:
     assert (process.returncode, err) == (0, "")
     assert "30 days" in out
     assert out.isascii()
+
+
+def _sleeping(database: Database) -> bool:
+    with database.superuser() as superuser:
+        query = "select exists (select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database())"
+        return bool(superuser.execute(query).fetchone()[0])
+
+
+def test_ctrl_c_waits_for_the_step_and_a_second_one_does_not(cli: Cli, large: Database) -> None:
+    dsn = ("--dsn", large.dsn("app_operator"), "--json")
+    _on_create_index(large, "perform pg_sleep(60);")
+    with _process("maintain", *dsn) as process:
+        deadline = time.monotonic() + 30
+        while not _sleeping(large) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None and _sleeping(large)  # it finishes its step
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and json.loads(err)["error"]["message"] == "interrupted"
+    assert [one["action"] for one in _steps(out)] == ["create", "copy", "copy"]
+    with large.superuser() as superuser:
+        superuser.execute("drop event trigger upset")
+    _on_create_index(large, "perform pg_sleep(0.5);")
+    with _process("maintain", *dsn, "--every", "3600") as process:
+        deadline = time.monotonic() + 30
+        while not _sleeping(large) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert [one["action"] for one in _steps(out)] == ["index"]  # from where it was, and no further
+
+
+def test_maintain_every_so_often(cli: Cli, large: Database) -> None:
+    with _process("maintain", "--dsn", large.dsn("app_operator"), "--json", "--every", "0.1") as process:
+        assert process.stdout is not None
+        actions = [json.loads(process.stdout.readline())["action"] for _ in range(6)]
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert actions[-2:] == ["idle", "idle"], actions
+    assert process.returncode == 130, err
 
 
 def test_ctrl_c_leaves_whole_documents_and_says_which(cli: Cli, database: Database, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from pgrag.errors import (
     WriteError,
     class_of,
 )
-from pgrag.models import Citation, Packet, Reply, SearchResult
+from pgrag.models import Citation, MaintenanceStep, Packet, Reply, SearchResult
 from pgrag.protocols import Chunk, EmbeddingSpace
 from pgrag.rerankers.mmr import MMR
 from tests.support import AUDIENCE, ISSUER, Database
@@ -894,6 +894,56 @@ def test_an_operator(world: Database) -> None:
         ):
             call(o)
         assert error.value.code == code
+
+
+async def test_an_operator_keeps_searches_fast(database: Database) -> None:
+    database.put_tenant("a")
+    database.put_many("a", "large.md")
+
+    def step(connection: psycopg.Connection[Any], keep: dt.timedelta | None = None) -> MaintenanceStep:
+        with pgrag.operator(connection) as o:
+            return o.maintain(keep)
+
+    with pgrag.connect(database.dsn("app_operator")) as connection:
+        with pgrag.operator(connection) as o:
+            costs = {one.part: one for one in o.calibrate()}
+            assert costs.keys() == {"block", "document", "vector"}
+            assert costs["vector"].measured_at is not None and costs["block"].measured_at is None
+            assert [(one.tenant, one.space, one.state, one.loose) for one in o.index_status()] == []
+        with database.superuser() as superuser:
+            superuser.execute("update pgrag_data.search_cost set microseconds = 1000 where part = 'vector'")
+        steps = [step(connection)]
+        while steps[-1].remaining:
+            steps.append(step(connection))
+        actions = [one.action for one in steps]
+        assert actions == ["create", "copy", "copy", "index", "idle"]
+        assert {one.block_id for one in steps[:-1]} == {steps[0].block_id} and steps[-1].block_id is None
+        assert (steps[1].rows, steps[3].rows, steps[3].note) == (1600, 1600, None)
+        with pgrag.operator(connection) as o:
+            (block,) = o.index_status()
+        assert (block.tenant, block.space, block.state) == ("a", "toy", "live") and block.class_.startswith("list ")
+        assert (block.chunks, block.vectors, block.loose, block.retired) == (1600, 1600, 0, 0) and block.bytes > 0
+        # A session that rolls back has done nothing, and the next one does it.
+        with database.writer("a", "handbook") as writer:
+            writer.execute("select pgrag.delete_document('large.md')")
+        with pytest.raises(ZeroDivisionError), pgrag.operator(connection) as o:
+            assert o.maintain().action == "retire"
+            raise ZeroDivisionError
+        assert step(connection).action == "retire"
+        assert step(connection).action == "idle"  # kept for five minutes
+        assert step(connection, dt.timedelta()).action == "drop"
+        for wrong in (dt.timedelta(seconds=-1), 5):
+            with pytest.raises(InvalidInput) as error:
+                step(connection, wrong)  # type: ignore[arg-type]
+            assert error.value.code == "RG408"
+    async with await pgrag.connect_async(database.dsn("app_operator")) as connection, pgrag.async_operator(connection) as o:
+        assert (await o.maintain(dt.timedelta(hours=1))).action == "idle"
+        assert await o.index_status() == [] and len(await o.calibrate()) == 3
+    with (
+        pgrag.connect(database.dsn("app_admin")) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        step(connection)
 
 
 @pytest.mark.contract("A2")

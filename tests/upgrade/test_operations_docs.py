@@ -73,7 +73,9 @@ def test_the_commands_of_the_pages_work(cluster: Cluster, tmp_path: Path) -> Non
         "app_owner",
         "other_owner",
     }
-    assert "shop-2026-12" in said["docs/operations.md", 1]
+    assert said["docs/operations.md", 1].startswith("idle")
+    assert re.findall(r"^\w+", said["docs/operations.md", 3], re.MULTILINE) == ["part", "block", "document", "vector"]
+    assert "shop-2026-12" in said["docs/operations.md", 4]
 
     def tables(database: str) -> int:
         with cluster.superuser(database) as superuser:
@@ -83,7 +85,8 @@ def test_the_commands_of_the_pages_work(cluster: Cluster, tmp_path: Path) -> Non
 
     assert tables("app") == 0
     assert tables("restored") == tables("other") > 10
-    for name in ("older", "large"):
+    assert "older" in said
+    for name in {"older", "large"} & said.keys():  # the latter where this version has a script to prepare it
         assert cluster.schema(name) == cluster.schema("restored")
         assert cluster.privileges(name) == cluster.privileges("restored")
     assert cluster.schema("restored") == cluster.schema("other").replace("other_owner", "app_owner")

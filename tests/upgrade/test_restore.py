@@ -298,6 +298,57 @@ def test_a_backup_without_signing_keys(cluster: Cluster, filled: Database) -> No
     assert answers(restored) == before
 
 
+def maintained(database: Database) -> list[str]:
+    """The steps of maintenance until nothing is left to do."""
+    steps = [("", True)]
+    while steps[-1][1]:
+        with database.role("operator") as operator:
+            steps.append(operator.execute("select action, remaining from pgrag.maintain('0')").fetchone())
+    return [action for action, _ in steps[1:]]
+
+
+def route(database: Database) -> tuple[str, list[str]]:
+    """How a dense search went, and what it found."""
+    with database.reader("c", "alice") as reader:
+        found = database.search(reader, "Word", "dense", embedding=[1, 0, 1], space="toy")
+    return found["policy"]["dense_route"], [hit["chunk_id"] for hit in found["hits"]]
+
+
+@pytest.mark.contract("L4")
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [
+        ("the same cluster", ()),
+        ("another cluster", ()),
+        ("the same cluster", ("--exclude-table=pgrag_block.*",)),
+    ],
+    ids=["the same cluster", "another cluster", "left out"],
+)
+def test_blocks_after_a_restore(cluster: Cluster, where: str, options: tuple[str, ...]) -> None:
+    """They serve the cluster that they were built in; elsewhere, and where they were left out, maintenance builds others."""
+    cluster.create("a")
+    cluster.install("a")
+    database = cluster.furnish("a")
+    database.put_tenant("c")
+    database.put_principals("c", users=["alice"])
+    database.put_many("c", "large.md")
+    assert route(database)[0] == "exact"
+    maintained(database)
+    in_block, found = route(database)
+    assert in_block == "class_blocks"
+    script = dump(cluster, "a", *AS_ENGINE, *options, user=backup_role(cluster))
+    assert ("CREATE TABLE pgrag_block." in script) is not bool(options)
+    restore(cluster, script, "b")
+    restored = Database(database.admin_dsn, "b")
+    if where == "another cluster":  # as good as
+        with cluster.superuser("b") as superuser:
+            superuser.execute("update pgrag_data.dense_block set system_identifier = 0")
+    served = where == "the same cluster" and not options
+    assert route(restored) == ("class_blocks" if served else "exact", found)
+    assert maintained(restored) == (["idle"] if served else ["retire", "drop", "create", "copy", "copy", "index", "idle"])
+    assert route(restored) == ("class_blocks", found)
+
+
 def replace_internal_keys(cluster: Cluster, database: str) -> None:
     """As docs/operations.md says."""
     from pgrag import _sql

@@ -67,3 +67,19 @@ begin
   return v_rows;
 end
 $$;
+
+-- A dump carries changed_xid into a cluster where the number may lie in the future, and no snapshot would see the document for years.
+create or replace function pgrag_private.renumber_documents(p_tenant_id bigint) returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_rows bigint;
+begin
+  update pgrag_data.document d set changed_xid = pg_current_xact_id()
+    from (select x.tenant_id, x.document_id from pgrag_data.document x
+           where x.tenant_id = p_tenant_id and x.changed_xid > pg_current_xact_id()
+           limit 20000 for no key update skip locked) f
+   where d.tenant_id = f.tenant_id and d.document_id = f.document_id;
+  get diagnostics v_rows = row_count;
+  return v_rows;
+end
+$$;
