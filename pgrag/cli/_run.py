@@ -254,9 +254,9 @@ def _fact(error: psycopg.Error) -> str:
 def _next_step(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return (
-            "search, packet and validate need the role pgrag_reader, ingest pgrag_writer, maintain, calibrate "
-            "and index pgrag_operator; init needs the database's owner: grant the role to the user of the dsn, "
-            "or give another dsn"
+            "search, packet and validate need the role pgrag_reader, ingest pgrag_writer, maintain, "
+            "calibrate and index pgrag_operator; init needs the database's owner: grant the role to the "
+            "user of the dsn, or give another dsn"
         )
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return "is the server running, and is the dsn right? See --dsn and PGRAG_DSN"

@@ -70,7 +70,7 @@ begin
         from batch b
       on conflict do nothing
       returning chunk_no, language, text, section
-    ), lexemes as (
+    ), lexemes as materialized (
       -- Title and section count as words of the chunk: that is how people ask for it.
       select a.chunk_no, a.language,
              pgrag_private.to_lexemes(a.language, concat_ws(chr(10), nullif(v_revision.title, ''), nullif(a.section, ''),

@@ -132,7 +132,7 @@ def test_what_changes_is_seen_at_once_with_and_without_maintenance(world: World)
     filled(world, dice, 120)
     maintain(world)
     shares, there, deleted = [], {f"d{n}" for n in range(120)}, set[str]()
-    for step in range(40):
+    for _step in range(40):
         for _ in range(dice.randint(1, 6)):
             name = f"d{dice.randrange(130)}"
             action = dice.choice(["put", "access", "access", "delete"])

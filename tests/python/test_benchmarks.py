@@ -68,6 +68,33 @@ def test_growth(tmp_path: Path) -> None:
     assert {row["metric"] for row in rows} == {"p50_ms", "p95_ms", "slope"}  # of so little nothing is projected
 
 
+def test_storage(tmp_path: Path) -> None:
+    rows = run("storage", "--short", "--rows", "1000", "--questions", "4", "--dimensions", "64", "--json", tmp_path / "rows.json")
+    by = {(row["arm"], row["collection"], row["metric"]): row for row in rows}
+    assert {row["collection"] for row in rows} >= {"1k/64", "1k/64/prefilter", "1k/384/hnsw", "1k/384/leg"}
+    assert by["halfvec_plain", "1k/64", "recall@10"]["value"] >= 0.95 and by["vector_plain/lookup", "1k/64", "recall@10"]["value"] == 1
+    assert by["binary/400", "1k/64/prefilter", "recall@10"]["value"] > 0.9 and by["exact", "1k/384/leg", "p50_ms"]["p10_ms"] > 0
+    assert by["halfvec_cosine/m=16/ef_construction=64", "1k/384/hnsw", "block_bytes"]["value"] > 0
+
+
+def test_layer(tmp_path: Path) -> None:
+    rows = run("layer", "--short", "--chunks", "400", "--questions", "4", "--json", tmp_path / "rows.json")
+    by = {(row["arm"], row["collection"], row["metric"]): row for row in rows}
+    cells = {f"{mode}/{chunks}" for mode in ("dense", "lexical", "hybrid") for chunks in (200, 400)}
+    assert all(by["sql", cell, "same_answers"]["value"] == 1 for cell in cells)  # otherwise it would be other SQL
+    assert all(by["pgrag", cell, "p50_ms"]["ratio"] > 0 for cell in cells) and by["client", "python", "p50_ms"]["ratio"] > 0
+    assert by["copy", "ingest", "chunks_per_s"]["ratio"] > 0 and by["pgrag", "1000 chunks", "activate_ms"]["ratio"] > 0
+
+
+def test_churn(tmp_path: Path) -> None:
+    rows = run("churn", "--short", "--chunks", "1000", "--questions", "10", "--json", tmp_path / "rows.json")
+    by = {(row["arm"], row["collection"], row["metric"]): row for row in rows}
+    for arm in ("maintained", "unmaintained"):
+        assert by[arm, "1k/2", "recall@10"]["value"] >= 0.9 and by[arm, "1k/2", "p95_ms"]["value"] > 0
+        assert by[arm, "1k", "p95_ratio"]["low"] <= by[arm, "1k", "p95_ratio"]["value"] <= by[arm, "1k", "p95_ratio"]["high"]
+        assert by[arm, "1k", "longest_lock_wait_ms"]["value"] >= 0 and by[f"fresh/{arm}", "1k", "recall@10"]["value"] >= 0.9
+
+
 # -- The three on ranking, over collections that are made up here --------------------------------------------
 
 THINGS = ["kettle", "ladder", "lantern", "saddle", "anchor", "compass", "hammer", "violin", "basket", "candle", "mirror", "shovel"]
