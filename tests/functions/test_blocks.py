@@ -107,7 +107,7 @@ def total(world: World) -> tuple[Any, Any]:
     return ledger, counted
 
 
-@pytest.mark.contract("F2", "A4", "E4", "K5")
+@pytest.mark.contract("F2", "A4", "K5")
 def test_blocks_find_what_comparing_everything_finds(world: World) -> None:
     dice = random.Random(1)
     filled(world, dice)
@@ -224,7 +224,7 @@ def test_a_block_of_others_is_never_opened(world: World) -> None:
     assert opened["bob"] < set(lists)  # control: there are blocks that bob may not see
 
 
-@pytest.mark.contract("L4", "L3")
+@pytest.mark.contract("F2")
 def test_maintenance_that_is_killed_resumes(world: World) -> None:
     filled(world, random.Random(5), 50)
     done: list[str] = []
@@ -245,7 +245,7 @@ def test_maintenance_that_is_killed_resumes(world: World) -> None:
         assert {f"b{block}" for (block,) in superuser.execute("select block_id from pgrag_data.dense_block")} == tables  # nothing lies about
 
 
-@pytest.mark.contract("L4")
+@pytest.mark.contract("F2")
 def test_two_at_once_do_different_work(world: World) -> None:
     filled(world, random.Random(6), 100)
     first, second = (psycopg.connect(world.database.dsn("app_operator")) for _ in range(2))
@@ -266,7 +266,7 @@ def test_two_at_once_do_different_work(world: World) -> None:
     assert agree(world) >= 0.97
 
 
-@pytest.mark.contract("L4")
+@pytest.mark.contract("F2")
 def test_a_block_of_another_system_or_without_its_table_serves_nobody(world: World) -> None:
     """What a dump brings along: transaction ids that mean nothing here."""
     dice = random.Random(7)
@@ -302,7 +302,7 @@ def test_settings_of_the_session_are_as_they_were(world: World) -> None:
         assert connection.execute("show hnsw.iterative_scan").fetchone() == ("strict_order",)
 
 
-@pytest.mark.contract("L3")
+@pytest.mark.contract("F1", "F2")
 def test_the_ledger_is_folded_without_a_change(world: World) -> None:
     dice = random.Random(9)
     for _ in range(40):
@@ -318,7 +318,7 @@ def test_the_ledger_is_folded_without_a_change(world: World) -> None:
         assert superuser.execute("select max(n) from (select count(*) as n from pgrag_data.scope_total group by tenant_id, acl_id) t").fetchone()[0] < 64
 
 
-@pytest.mark.contract("F2", "L3")
+@pytest.mark.contract("F2")
 def test_calibration_measures_and_keeps(world: World) -> None:
     with world.role("operator") as operator:
         shipped = {part: (cost, at) for part, cost, at in call(operator, "calibrate")}
