@@ -1490,8 +1490,10 @@ begin
   v_scope.tenant_id := p_tenant_id;
   v_scope.acls := array(select pgrag_private.permitted_acls(p_tenant_id, p_reader_id));
   if p_search.isolation = 'auto' and p_search.as_of is null and coalesce(p_search.filter - 'source', '{}') = '{}' then
+    -- All sources are read and then compared: how many rows were touched must not tell which names there are.
     v_scope.sources := case when v_sources is not null then
-                         array(select s.source_id from pgrag_data.source s where s.tenant_id = p_tenant_id and s.source = any (v_sources)) end;
+                         array(select s.source_id from (select s.source_id, s.source from pgrag_data.source s where s.tenant_id = p_tenant_id offset 0) s
+                                where s.source = any (v_sources)) end;
     -- Both sums in one reading of the ledger.
     with total as materialized (
       select t.acl_id, t.languages, sum(t.documents) as documents, sum(t.chunks) as chunks, sum(t.lexemes) as lexemes
@@ -1998,7 +2000,7 @@ return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8
 
 -- How the dense lane will look: by comparing every visible vector (exact), in the blocks of the reader's own access lists, or
 -- in the block of the whole tenant. The cheapest by the costs of this installation (search_cost) is taken, and what
--- each would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
+-- the reader's own would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
 --
 --   exact         a document to look up and its vectors to compare
 --   class_blocks  for each access list that has a block, one search of it; the other lists exactly. Wholly visible, these blocks
@@ -2074,7 +2076,7 @@ begin
   if v_whole.blocks is not null then
     v_share := least(p_scope.chunks::double precision / greatest(v_whole.all_vectors, 1), 1);
     v_tenant := v_block * cardinality(v_whole.blocks) / v_share;
-    v_plan.costs := v_plan.costs || jsonb_build_object('tenant_block', pgrag_private.score(v_tenant));
+    -- Not said: it would tell how many vectors of the tenant the reader may not see.
     if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) and v_share >= share_least then
       v_plan.route := 'tenant_block';
     end if;

@@ -1,6 +1,6 @@
 -- How the dense lane will look: by comparing every visible vector (exact), in the blocks of the reader's own access lists, or
 -- in the block of the whole tenant. The cheapest by the costs of this installation (search_cost) is taken, and what
--- each would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
+-- the reader's own would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
 --
 --   exact         a document to look up and its vectors to compare
 --   class_blocks  for each access list that has a block, one search of it; the other lists exactly. Wholly visible, these blocks
@@ -76,7 +76,7 @@ begin
   if v_whole.blocks is not null then
     v_share := least(p_scope.chunks::double precision / greatest(v_whole.all_vectors, 1), 1);
     v_tenant := v_block * cardinality(v_whole.blocks) / v_share;
-    v_plan.costs := v_plan.costs || jsonb_build_object('tenant_block', pgrag_private.score(v_tenant));
+    -- Not said: it would tell how many vectors of the tenant the reader may not see.
     if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) and v_share >= share_least then
       v_plan.route := 'tenant_block';
     end if;

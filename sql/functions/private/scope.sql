@@ -126,8 +126,10 @@ begin
   v_scope.tenant_id := p_tenant_id;
   v_scope.acls := array(select pgrag_private.permitted_acls(p_tenant_id, p_reader_id));
   if p_search.isolation = 'auto' and p_search.as_of is null and coalesce(p_search.filter - 'source', '{}') = '{}' then
+    -- All sources are read and then compared: how many rows were touched must not tell which names there are.
     v_scope.sources := case when v_sources is not null then
-                         array(select s.source_id from pgrag_data.source s where s.tenant_id = p_tenant_id and s.source = any (v_sources)) end;
+                         array(select s.source_id from (select s.source_id, s.source from pgrag_data.source s where s.tenant_id = p_tenant_id offset 0) s
+                                where s.source = any (v_sources)) end;
     -- Both sums in one reading of the ledger.
     with total as materialized (
       select t.acl_id, t.languages, sum(t.documents) as documents, sum(t.chunks) as chunks, sum(t.lexemes) as lexemes
