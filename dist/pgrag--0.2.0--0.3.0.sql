@@ -602,7 +602,9 @@ create type pgrag_private.block_list as (
   blocks      bigint[],          -- the one of everything, and the one of what changed since, if there is one
   vectors     bigint[],
   all_vectors bigint,
-  snapshot    pg_snapshot        -- of the newest: what it does not see is in neither
+  snapshot    pg_snapshot,       -- of the newest: what it does not see is in neither
+  loose       double precision,  -- visible chunks of documents that changed since, about
+  share       double precision   -- of the vectors, those that are visible, about
 );
 
 -- How the dense lane looks.
@@ -2003,7 +2005,7 @@ return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8
 -- the reader's own would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
 --
 --   exact         a document to look up and its vectors to compare
---   class_blocks  for each access list that has a block, one search of it; the other lists exactly. Wholly visible, these blocks
+--   class_blocks  for each access list that has a block (not too stale a one), one search of it; the other lists exactly. Wholly visible, these blocks
 --                 need no filter, and nothing that the reader may not see is touched
 --   tenant_block  one search that passes by what is not visible, the longer the less is
 create or replace function pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text)
@@ -2021,11 +2023,11 @@ declare
   v_exact          double precision;
   v_class          double precision;
   v_tenant         double precision;
+  v_compared       double precision;
   v_lists          pgrag_private.block_list[];
-  v_class_lists    record;
+  v_classes        pgrag_private.block_list[];
   v_whole          pgrag_private.block_list;
   v_system         bigint;
-  v_share          double precision;
 begin
   v_plan.route := 'exact';
   v_plan.exact_acls := p_scope.acls;
@@ -2042,6 +2044,7 @@ begin
     return v_plan;
   end if;
 
+  v_compared := v_exact / p_scope.chunks;
   v_system := (select c.system_identifier from pg_control_system() c);
   with usable as materialized (
     select b.block_id, b.base_id, coalesce(b.acl_id, 0) as acl_id, b.vectors, b.snapshot
@@ -2050,34 +2053,42 @@ begin
        and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
        and to_regclass('pgrag_block.b' || b.block_id) is not null
   )
-  select array_agg(list order by list.acl_id) into v_lists
-    from (select (b.acl_id, array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), sum(b.vectors),
-                  (array_agg(b.snapshot order by b.block_id desc))[1])::pgrag_private.block_list as list, b.acl_id
+  -- How stale each is: an old block is passed by for the most part, and then its lists are compared all the same.
+  select array_agg((l.acl_id, l.blocks, l.vectors, l.all_vectors, l.snapshot, c.loose,
+                    least(greatest(coalesce(p_scope.acl_chunks[array_position(p_scope.acls, l.acl_id)],
+                                            case l.acl_id when 0 then p_scope.chunks else l.all_vectors * p_scope.chunks / l.of_lists end)
+                                   - c.loose, 0) / greatest(l.all_vectors, 1), 1))::pgrag_private.block_list
+                   order by l.acl_id)
+    into v_lists
+    from (select b.acl_id, array_agg(b.block_id order by b.block_id) as blocks, array_agg(b.vectors order by b.block_id) as vectors,
+                 sum(b.vectors) as all_vectors,
+                 -- Of what a filter leaves, how much lies in which list is not known: as much as in the scope.
+                 greatest(sum(sum(b.vectors)) filter (where b.acl_id <> 0) over (), p_scope.chunks) as of_lists, (array_agg(b.snapshot order by b.block_id desc))[1] as snapshot
             from usable b
            where b.base_id is null or b.base_id in (select u.block_id from usable u)
-           group by b.acl_id) list;
+           group by b.acl_id) l
+   cross join lateral (
+     select count(*) * p_scope.chunks::double precision / p_scope.documents as loose
+       from (select from unnest(case l.acl_id when 0 then p_scope.acls else array[l.acl_id] end) as a (acl_id)
+              cross join lateral (select from pgrag_data.document d
+                                   where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
+                                     and d.active_revision_id is not null and d.changed_xid >= pg_snapshot_xmin(l.snapshot) offset 0) d
+              limit 20000) n) c;
 
-  select count(*) as n, coalesce(sum(cardinality(l.blocks)), 0) as legs, sum(l.all_vectors) as all_vectors, array_agg(l.acl_id) as acls
-    into v_class_lists from unnest(v_lists) as l where l.acl_id <> 0;
-  if v_class_lists.n > 0 then
-    -- Of what a filter leaves, how much lies in which block is not known: as much as in the scope.
-    v_share := case when p_scope.acl_chunks is null or p_scope.sources is not null
-                    then p_scope.chunks::double precision / greatest(v_class_lists.all_vectors, p_scope.chunks) else 1 end;
-    v_class := v_class_lists.legs * v_block / v_share
-             + case when p_scope.acl_chunks is null then 0
-                    else (select coalesce(sum(a.chunks), 0) * (v_vector + v_document * p_scope.documents / p_scope.chunks)
-                            from unnest(p_scope.acls, p_scope.acl_chunks) as a (acl_id, chunks) where a.acl_id <> all (v_class_lists.acls)) end;
+  select array_agg(l) into v_classes from unnest(v_lists) as l where l.acl_id <> 0 and l.share >= share_least;
+  if v_classes is not null then
+    v_class := (select sum(cardinality(l.blocks) * v_block / l.share) + v_compared * greatest(p_scope.chunks - sum(l.share * l.all_vectors), 0)
+                  from unnest(v_classes) as l);
     v_plan.costs := v_plan.costs || jsonb_build_object('class_blocks', pgrag_private.score(v_class));
-    if v_class < v_exact and v_share >= share_least then
+    if v_class < v_exact then
       v_plan.route := 'class_blocks';
     end if;
   end if;
   select l.* into v_whole from unnest(v_lists) as l where l.acl_id = 0;
-  if v_whole.blocks is not null then
-    v_share := least(p_scope.chunks::double precision / greatest(v_whole.all_vectors, 1), 1);
-    v_tenant := v_block * cardinality(v_whole.blocks) / v_share;
-    -- Not said: it would tell how many vectors of the tenant the reader may not see.
-    if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) and v_share >= share_least then
+  if v_whole.share >= share_least then
+    -- Not said in the result: it would tell how many vectors of the tenant the reader may not see.
+    v_tenant := cardinality(v_whole.blocks) * v_block / v_whole.share + v_compared * v_whole.loose;
+    if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) then
       v_plan.route := 'tenant_block';
     end if;
   end if;
@@ -2085,10 +2096,9 @@ begin
   if v_plan.route = 'class_blocks' then
     select array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), array_agg(l.acl_id order by b.block_id)
       into v_plan.blocks, v_plan.vectors, v_plan.lists
-      from unnest(v_lists) as l cross join lateral unnest(l.blocks, l.vectors) as b (block_id, vectors)
-     where l.acl_id <> 0;
+      from unnest(v_classes) as l cross join lateral unnest(l.blocks, l.vectors) as b (block_id, vectors);
     select array_agg(l.acl_id order by l.acl_id), array_agg(l.snapshot order by l.acl_id) into v_plan.block_acls, v_plan.snapshots
-      from unnest(v_lists) as l where l.acl_id <> 0;
+      from unnest(v_classes) as l;
     v_plan.exact_acls := array(select a.acl_id from unnest(p_scope.acls) as a (acl_id) where a.acl_id <> all (v_plan.block_acls) order by a.acl_id);
   elsif v_plan.route = 'tenant_block' then
     v_plan.blocks := v_whole.blocks;
@@ -3869,12 +3879,17 @@ begin
     select count(*) into v_added from added;
   end if;
 
+  -- What was just added is what was sent. Looked at only where it was not: right after a bulk load the planner, which knows
+  -- nothing of the new rows, would read the whole revision for each of the batch.
+  if v_added = v_count then
+    return v_added;
+  end if;
   select count(*) into v_same
     from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages, p_embeddings)
          with ordinality as u (text, span_start, span_end, tokens, section, page, language, embedding, n)
     join pgrag_data.chunk c
       on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
-     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
+     and c.chunk_no between p_first and p_first + v_count - 1 and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
      and c.section = coalesce(u.section, '') and c.page is not distinct from u.page
      and c.language = coalesce(u.language, v_revision.language)
     left join pgrag_data.chunk_vec v

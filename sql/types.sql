@@ -62,7 +62,9 @@ create type pgrag_private.block_list as (
   blocks      bigint[],          -- the one of everything, and the one of what changed since, if there is one
   vectors     bigint[],
   all_vectors bigint,
-  snapshot    pg_snapshot        -- of the newest: what it does not see is in neither
+  snapshot    pg_snapshot,       -- of the newest: what it does not see is in neither
+  loose       double precision,  -- visible chunks of documents that changed since, about
+  share       double precision   -- of the vectors, those that are visible, about
 );
 
 -- How the dense lane looks.

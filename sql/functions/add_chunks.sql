@@ -97,12 +97,17 @@ begin
     select count(*) into v_added from added;
   end if;
 
+  -- What was just added is what was sent. Looked at only where it was not: right after a bulk load the planner, which knows
+  -- nothing of the new rows, would read the whole revision for each of the batch.
+  if v_added = v_count then
+    return v_added;
+  end if;
   select count(*) into v_same
     from unnest(p_texts, p_starts, p_ends, p_tokens, p_sections, p_pages, p_languages, p_embeddings)
          with ordinality as u (text, span_start, span_end, tokens, section, page, language, embedding, n)
     join pgrag_data.chunk c
       on c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer
-     and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
+     and c.chunk_no between p_first and p_first + v_count - 1 and c.text = u.text and c.span_start = u.span_start and c.span_end = u.span_end and c.token_count = u.tokens
      and c.section = coalesce(u.section, '') and c.page is not distinct from u.page
      and c.language = coalesce(u.language, v_revision.language)
     left join pgrag_data.chunk_vec v

@@ -292,6 +292,21 @@ def test_a_block_of_another_system_or_without_its_table_serves_nobody(world: Wor
 
 
 @pytest.mark.contract("F2")
+def test_a_block_of_which_nothing_is_left_is_not_searched(world: World) -> None:
+    """It would be walked to the end for nothing, and everything compared on top."""
+    dice = random.Random(11)
+    filled(world, dice, 100)
+    maintain(world)
+    assert "dense_blocks" in dense(world)["policy"]
+    filled(world, dice, 100)
+    policy = dense(world)["policy"]
+    assert policy["dense_route"] == "exact" and not {"dense_blocks", "dense_fell_back"} & policy.keys()
+    with patched(world.database, "dense_plan", ("share_least      constant double precision := 0.1", "share_least      constant double precision := -1"),
+                 ("v_block / l.share)", "v_block)"), ("v_block / v_whole.share", "v_block"), ("+ v_compared * greatest(p_scope.chunks - sum(l.share * l.all_vectors), 0)", "")):  # fmt: skip
+        assert dense(world)["policy"]["dense_fell_back"]  # control
+
+
+@pytest.mark.contract("F2")
 def test_settings_of_the_session_are_as_they_were(world: World) -> None:
     filled(world, random.Random(8), 100)
     maintain(world)

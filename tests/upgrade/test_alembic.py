@@ -18,12 +18,10 @@ from sqlalchemy.dialects import postgresql
 from pgrag import __version__, _sql, migrations
 from tests.upgrade.cluster import (
     AS_DOCUMENTED,
-    BEFORE,
     INSTALLER,
     OLD_PGVECTOR,
     PREPARE,
     UNINSTALL,
-    UPGRADE,
     Cluster,
 )
 
@@ -64,7 +62,10 @@ def by_alembic_command(cluster: Cluster) -> None:
     alembic(cluster, "upgrade", "head")
 
 
-SCRIPTS = [BEFORE.name, UPGRADE.name]  # which Alembic runs, in this order
+SCRIPTS = [  # which Alembic runs, in this order
+    "pgrag--" + "--".join(filter(None, (revision.down_revision, revision.revision))) + ".sql"
+    for revision in reversed(list(ScriptDirectory.from_config(migrations.config()).walk_revisions()))
+]
 WAYS = [by_psql, by_psql_in_an_odd_session, by_python, by_alembic, by_alembic_offline, by_alembic_command]
 
 
