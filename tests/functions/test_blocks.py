@@ -291,6 +291,25 @@ def test_a_block_of_another_system_or_without_its_table_serves_nobody(world: Wor
     assert dense(world)["policy"]["dense_route"] != "exact"
 
 
+@pytest.mark.contract("F2", "B7")
+def test_an_as_of_question_finds_what_no_block_has(world: World) -> None:
+    """Blocks have active revisions; what was in force before is compared, however many blocks there are."""
+    dice = random.Random(12)
+    filled(world, dice, 100)
+    for n in range(0, 100, 2):
+        texts = [f"d{n} new {m}. " for m in range(5)]
+        world.put(f"d{n}", texts, vectors=[[dice.random(), 1.0, dice.random()] for _ in texts], revision="later", readers=READERS[n % len(READERS)], effective_from="2020-01-01")
+    maintain(world)
+    as_of = {"as_of": "2010-01-01T00:00:00Z"}
+    strict, auto = (dense(world, isolation=isolation, k=100, **as_of) for isolation in ("strict", "auto"))
+    assert found(auto) == found(strict) and auto["policy"]["dense_route"] == "exact"
+    assert any("part" in text and int(name[1:]) % 2 == 0 for name, text in found(auto))  # a replaced revision is among them
+    assert "dense_blocks" in dense(world)["policy"]  # control: today's question takes them
+    change = ("case when p_search.as_of is null then p_search.isolation else 'strict' end", "p_search.isolation")
+    with patched(world.database, "retrieve", change):
+        assert found(dense(world, k=100, **as_of)) != found(strict)  # control
+
+
 @pytest.mark.contract("F2")
 def test_a_block_of_which_nothing_is_left_is_not_searched(world: World) -> None:
     """It would be walked to the end for nothing, and everything compared on top."""

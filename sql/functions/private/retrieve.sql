@@ -87,7 +87,8 @@ begin
   end if;
 
   if v_dense then
-    v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, p_search.isolation);
+    -- Blocks have active revisions only: what was in force at another time is compared.
+    v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, case when p_search.as_of is null then p_search.isolation else 'strict' end);
   end if;
 
   if p_search.mode = 'dense' and cardinality(v_wordings) = 1 then
