@@ -13,8 +13,9 @@ begin
         from unnest(v_scope) as v (revision_id)
         join pgrag_data.chunk c on c.tenant_id = v_principal.tenant_id and c.revision_id = v.revision_id
     )
-    select pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) into v_excerpt
-      from visible v where v.chunk_id = decode(p_chunk_id, 'hex');
+    select c.described into v_excerpt
+      from visible v cross join lateral pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) c
+     where v.chunk_id = decode(p_chunk_id, 'hex');
   end if;
   if v_excerpt is null then
     perform pgrag_private.not_found('excerpt');

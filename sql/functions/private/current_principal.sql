@@ -2,7 +2,7 @@
 -- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
 -- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
 create or replace function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
-language plpgsql stable parallel restricted as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_generic_plan as $$
 declare
   v_setting   text := nullif(current_setting('pgrag.principal', true), '');
   v_fields    text[];

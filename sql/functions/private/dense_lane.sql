@@ -13,7 +13,7 @@ create or replace function pgrag_private.dense_lane(
   p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan, p_space_id bigint, p_embedding public.vector, p_limit integer,
   p_languages text[], p_conditions tsquery[]
 ) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision, fell_back boolean)
-language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted rows 100 as $$
 #variable_conflict use_column
 declare
   v_plan      pgrag_private.dense_plan := p_plan;
@@ -57,7 +57,7 @@ create or replace function pgrag_private.compare_vectors(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[]
 ) returns table (revision_id bigint, chunk_no integer, distance double precision)
 language plpgsql stable parallel restricted rows 100
-set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 begin
   if p_conditions is null then
@@ -92,6 +92,11 @@ begin
 end
 $$;
 
+-- How many candidates a scan keeps in view (hnsw.ef_search), for so many requested: fewer than these would be quicker and find less.
+create or replace function pgrag_private.block_effort(p_requested integer) returns integer
+language sql immutable parallel safe
+return greatest(p_requested, 64);
+
 -- Searches the blocks of a plan: the p_limit nearest visible chunks of all, and the access lists of blocks that came back short.
 -- Each block is one ordered scan of its index, with the filter in the scan: what is not visible, or not any more, is passed by
 -- and the scan goes on (hnsw.iterative_scan) until it has as many as are requested. The settings of the scan are the caller's
@@ -101,7 +106,7 @@ create or replace function pgrag_private.search_blocks(
   p_languages text[], p_conditions tsquery[], out revisions bigint[], out chunks integer[], out short_acls bigint[]
 )
 language plpgsql stable parallel restricted
-set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
 declare
   names constant text[] := array['hnsw.ef_search', 'hnsw.iterative_scan', 'hnsw.max_scan_tuples', 'hnsw.scan_mem_multiplier'];
   v_before   text[];
@@ -114,7 +119,7 @@ begin
       where l.tenant_id = $1 and l.revision_id = b.revision_id and l.chunk_no = b.chunk_no and (q.condition is null or l.lexemes @@ q.condition))';
   end if;
   v_before := array(select current_setting(name, true) from unnest(names) with ordinality as n (name, place) order by place);
-  perform set_config('hnsw.ef_search', p_plan.requested::text, true),
+  perform set_config('hnsw.ef_search', pgrag_private.block_effort(p_plan.requested)::text, true),
           set_config('hnsw.iterative_scan', 'relaxed_order', true),
           set_config('hnsw.max_scan_tuples', '40000', true),
           set_config('hnsw.scan_mem_multiplier', '8', true);

@@ -9,10 +9,8 @@
 --                 of what it takes where all is
 create or replace function pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text)
 returns pgrag_private.dense_plan
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
 declare
-  -- A block is searched with a list of so many candidates at the least: fewer would be quicker and find less.
-  requested_least  constant integer := 100;
   -- Below this visible share a graph is left for the vectors themselves: what it passes by is not bounded.
   share_least      constant double precision := 0.05;
   v_plan           pgrag_private.dense_plan;
@@ -35,8 +33,8 @@ begin
          max(c.microseconds) filter (where c.part = 'block') / 1000
     into v_document, v_vector, v_block
     from pgrag_data.search_cost c;
-  v_plan.requested := least(greatest(p_limit, requested_least), 1000);
-  v_block := v_block * greatest(v_plan.requested, 100) / 100;
+  v_plan.requested := least(p_limit, 1000);
+  v_block := v_block * pgrag_private.block_effort(v_plan.requested) / 100;
   v_exact := p_scope.documents * v_document + p_scope.chunks * v_vector;
   v_plan.costs := jsonb_build_object('exact', pgrag_private.score(v_exact));
   if p_isolation = 'strict' or v_exact <= v_block then
@@ -114,7 +112,7 @@ $$;
 -- The revisions whose vectors are compared one by one: all under exact_acls, and under block_acls those that changed since
 -- the block's snapshot was taken.
 create or replace function pgrag_private.compared_revisions(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan) returns bigint[]
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
 begin
   if p_plan.route = 'exact' and p_scope.revisions is not null then
     return p_scope.revisions;

@@ -1,5 +1,6 @@
--- What is said of a chunk wherever it is shown: where it is from, and its text.
-create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+-- What is said of a chunk wherever it is shown: where it is from, and its text. Put into the statement that calls it in its
+-- FROM; OFFSET 0 keeps it row by row there, so that no other row is touched.
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns table (described jsonb)
 language sql stable parallel restricted
 begin atomic
   select jsonb_build_object(
@@ -26,5 +27,6 @@ begin atomic
     join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
     join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
     join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
+   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no
+  offset 0;
 end;

@@ -20,12 +20,14 @@ end;
 
 -- The access lists that let the reader in.
 create or replace function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
-language sql stable parallel restricted
-begin atomic
+language plpgsql stable parallel restricted as $$
+begin
+  return query
   select distinct e.acl_id
     from pgrag_private.closure(p_tenant_id, p_reader_id) as c (principal_id)
     join pgrag_data.acl_entry e on e.tenant_id = p_tenant_id and e.principal_id = c.principal_id;
-end;
+end
+$$;
 
 -- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
 -- it is read again in a statement of its own, which sees what the other committed.

@@ -33,6 +33,9 @@ declare
   v_embeddings  public.vector[];
   v_scope       pgrag_private.search_scope;
   v_index       boolean;
+  -- Blocks have active revisions only: what was in force at another time is compared.
+  v_dense_isolation constant text := case when p_search.as_of is null then p_search.isolation else 'strict' end;
+  v_limit       integer;
   v_dense_plan  pgrag_private.dense_plan;
   v_fell_back   boolean;
   v_relaxed     text[] := '{}';
@@ -86,21 +89,25 @@ begin
      cross join lateral unnest(s.languages) as l (language);
   end if;
 
-  if v_dense then
-    -- Blocks have active revisions only: what was in force at another time is compared.
-    v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, case when p_search.as_of is null then p_search.isolation else 'strict' end);
-  end if;
-
   if p_search.mode = 'dense' and cardinality(v_wordings) = 1 then
-    -- One lane and one wording: nothing to fuse, and a quarter of the time of a small search saved.
-    select array_agg((d.revision_id, d.chunk_no, d.cosine, greatest(d.cosine, 0), 0, null, null, d.place, d.cosine,
-                      null, null, '[]')::pgrag_private.ranked_chunk
-                     order by array_position(p_search.chunk_order, encode(d.chunk_id, 'hex')), d.cosine desc, d.chunk_id),
-           coalesce(bool_or(d.place = v_candidates), false), bool_or(d.fell_back)
-      into v_ranked, v_full, v_fell_back
-      from (select l.*, row_number() over (order by l.cosine desc, l.chunk_id) as place
-              from pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, p_search.embedding, v_candidates, v_languages, v_conditions) l) d;
+    -- One lane and one wording: there is nothing to fuse, and a few candidates are enough for k of them, unless so many are
+    -- left out as near-duplicates or by a cap that fewer come back; then all are asked for.
+    foreach v_limit in array case when p_search.chunk_order is null then array[least(4 * p_search.k, v_candidates)] end || v_candidates loop
+      v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_limit, v_dense_isolation);
+      select array_agg((d.revision_id, d.chunk_no, d.cosine, greatest(d.cosine, 0), 0, null, null, d.place, d.cosine,
+                        null, null, '[]')::pgrag_private.ranked_chunk
+                       order by array_position(p_search.chunk_order, encode(d.chunk_id, 'hex')), d.cosine desc, d.chunk_id),
+             coalesce(bool_or(d.place = v_limit), false), bool_or(d.fell_back)
+        into v_ranked, v_full, v_fell_back
+        from (select l.*, row_number() over (order by l.cosine desc, l.chunk_id) as place
+                from pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, p_search.embedding, v_limit, v_languages, v_conditions) l) d;
+      v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
+      exit when cardinality(v_picked.chunks) = p_search.k or not v_full or v_limit = v_candidates;
+    end loop;
   else
+    if v_dense then
+      v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, v_dense_isolation);
+    end if;
     with dense as materialized (
       select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id, d.fell_back,
              row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
@@ -176,11 +183,11 @@ begin
            (select bool_or(d.fell_back) from dense d)
       into v_trust, v_ranked, v_full, v_fell_back
       from whole w;
+    v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
   end if;
 
-  v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
   select max(h.relevance), jsonb_agg(
-           pgrag_private.describe_chunk(v_tenant_id, h.revision_id, h.chunk_no) || jsonb_build_object(
+           c.described || jsonb_build_object(
              'rank', h.n,
              'score', pgrag_private.score(h.score),
              'relevance', pgrag_private.score(h.relevance),
@@ -188,13 +195,14 @@ begin
              'lexical_score', pgrag_private.score(h.lexical_score),
              'dense_rank', h.dense_rank,
              'dense_score', pgrag_private.score(h.dense_score),
-             'matched_terms', pgrag_private.matched_terms(v_tenant_id, h.revision_id, h.chunk_no, v_plans, h.tf, h.part),
+             'matched_terms', case when v_lexical then pgrag_private.matched_terms(v_tenant_id, h.revision_id, h.chunk_no, v_plans, h.tf, h.part) else '[]' end,
              'probe', nullif(h.wording, 0),
              'duplicates', h.duplicates)
            order by h.n)
     into v_top, v_hits
     from unnest(v_picked.chunks) with ordinality as h (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
-                                                       dense_rank, dense_score, tf, part, duplicates, n);
+                                                       dense_rank, dense_score, tf, part, duplicates, n)
+   cross join lateral pgrag_private.describe_chunk(v_tenant_id, h.revision_id, h.chunk_no) c;
 
   v_bound := pgrag_private.lexical_bound(v_plans);
   -- A full lane, of near-duplicates that collapsed: there may be more behind its last candidate.

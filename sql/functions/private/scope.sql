@@ -10,6 +10,29 @@ create or replace function pgrag_private.visible_revisions(
   p_tenant_id bigint, p_acls bigint[], p_as_of timestamptz, p_filter jsonb, p_index boolean default false
 )
 returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
+language plpgsql stable parallel restricted rows 10000 set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+  if p_as_of is not null or coalesce(p_filter, '{}') <> '{}' then
+    return query select f.* from pgrag_private.filtered_revisions(p_tenant_id, p_acls, p_as_of, p_filter, p_index) f;
+    return;
+  end if;
+  return query
+  select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
+    from (select d.tenant_id, d.active_revision_id from pgrag_data.document d
+           where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls) and d.deleted_at is null and d.active_revision_id is not null
+          offset 0) d
+   cross join lateral (select r.* from pgrag_data.revision r
+                        where r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id offset 0) r
+   where transaction_timestamp() < r.effective_to;
+end
+$$;
+
+-- The same as of a date or with a filter, planned for what is asked.
+create or replace function pgrag_private.filtered_revisions(
+  p_tenant_id bigint, p_acls bigint[], p_as_of timestamptz, p_filter jsonb, p_index boolean
+)
+returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
 language plpgsql stable parallel restricted rows 10000 set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
@@ -22,18 +45,6 @@ declare
   v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
   v_metadata  jsonb    := p_filter -> 'metadata';
 begin
-  -- The case of nearly every search, without what the others need: to plan that takes longer than to run this.
-  if p_as_of is null and coalesce(p_filter, '{}') = '{}' then
-    return query
-    select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
-      from (select d.tenant_id, d.active_revision_id from pgrag_data.document d
-             where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls) and d.deleted_at is null and d.active_revision_id is not null
-            offset 0) d
-     cross join lateral (select r.* from pgrag_data.revision r
-                          where r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id offset 0) r
-     where transaction_timestamp() < r.effective_to;
-    return;
-  end if;
   if p_index and p_as_of is null and p_filter - 'source' <> '{}' then
     p_index := (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls)
                                    and d.active_revision_id is not null and d.deleted_at is null
@@ -117,7 +128,7 @@ $$;
 -- for a million chunks as for none.
 create or replace function pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request)
 returns pgrag_private.search_scope
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
 declare
   v_scope   pgrag_private.search_scope;
   v_acls    bigint[];

@@ -16,10 +16,12 @@ begin
 end
 $$;
 
--- Letters are not composed as they are for the lanes, which would double the time of a small search.
+-- Letters are not composed as they are for the lanes, which would double the time of a small search; and ASCII has no unspaced
+-- scripts, which need not be looked for then.
 create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', regexp_replace(p_text, pgrag_private.unspaced_run(), ' ', 'g')) || pgrag_private.unspaced_pairs(p_text));
+return case when octet_length(p_text) = length(p_text) then strip(to_tsvector('pg_catalog.simple', p_text))
+       else strip(to_tsvector('pg_catalog.simple', regexp_replace(p_text, pgrag_private.unspaced_run(), ' ', 'g')) || pgrag_private.unspaced_pairs(p_text)) end;
 
 -- "t" is what the parser leaves of "isn't", and "n" of "n'est".
 create or replace function pgrag_private.negations() returns text[]
