@@ -241,11 +241,13 @@ create table pgrag_data.tenant (
   name            text not null,
   active_space_id bigint,
   created_at      timestamptz not null default transaction_timestamp(),
+  next_space_id   bigint,
+  next_since      xid8,               -- the transaction that put it there
   constraint tenant_pkey primary key (tenant_id),
   constraint tenant_tenant_key unique (tenant)
 );
 alter table pgrag_data.tenant enable row level security, force row level security;
-comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use.';
+comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use, next_space_id one beside it.';
 
 -- sql/tables/principal.sql
 
@@ -344,18 +346,22 @@ create table pgrag_data.embedding_space (
   storage         text not null,
   zero_vectors    text not null,
   created_at      timestamptz not null default transaction_timestamp(),
+  retired_at      timestamptz,
   constraint embedding_space_pkey primary key (tenant_id, space_id),
   constraint embedding_space_space_key unique (tenant_id, space),
   constraint embedding_space_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
-  constraint embedding_space_dimension_check check (dimension between 1 and 2000),
+  constraint embedding_space_dimension_check check (dimension between 1 and case storage when 'half' then 4000 else 2000 end),
   constraint embedding_space_metric_check check (metric = 'cosine'),
   constraint embedding_space_normalisation_check check (normalisation in ('unit', 'none')),
-  constraint embedding_space_storage_check check (storage = 'float'),
+  constraint embedding_space_storage_check check (storage in ('float', 'half')),
   constraint embedding_space_zero_vectors_check check (zero_vectors in ('refuse', 'skip'))
 );
 alter table pgrag_data.embedding_space enable row level security, force row level security;
 comment on table pgrag_data.embedding_space is 'Embedding spaces: model, revision, dimension, metric, normalisation, prefixes and storage.';
 
+-- Two foreign keys from here on, which tenant.sql cannot have: it comes before.
+alter table pgrag_data.tenant add constraint tenant_next_space_fkey
+  foreign key (tenant_id, next_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
 alter table pgrag_data.tenant add constraint tenant_active_space_fkey
   foreign key (tenant_id, active_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
 
@@ -514,16 +520,31 @@ create table pgrag_data.chunk_vec (
   space_id    bigint not null,
   revision_id bigint not null,
   chunk_no    integer not null,
-  embedding   public.vector not null,
+  embedding   public.vector,       -- of a space with storage float
+  half        public.halfvec,      -- of one with storage half
   constraint chunk_vec_pkey primary key (tenant_id, space_id, revision_id, chunk_no),
   constraint chunk_vec_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id),
   constraint chunk_vec_chunk_fkey foreign key (tenant_id, revision_id, chunk_no)
-    references pgrag_data.chunk (tenant_id, revision_id, chunk_no)
+    references pgrag_data.chunk (tenant_id, revision_id, chunk_no),
+  constraint chunk_vec_storage_check check (num_nonnulls(embedding, half) = 1)
 );
 -- Never compressed, never out of line: a 1024-d vector in default storage scans 3.4 times slower.
-alter table pgrag_data.chunk_vec alter column embedding set storage plain;
+alter table pgrag_data.chunk_vec alter column embedding set storage plain, alter column half set storage plain;
 alter table pgrag_data.chunk_vec enable row level security, force row level security;
 comment on table pgrag_data.chunk_vec is 'What the dense lane reads: the embedding of each chunk in its space.';
+
+-- In which spaces a revision is complete: every chunk has a checked embedding.
+create table pgrag_data.revision_space (
+  tenant_id    bigint not null,
+  revision_id  bigint not null,
+  space_id     bigint not null,
+  completed_at timestamptz not null default clock_timestamp(),
+  constraint revision_space_pkey primary key (tenant_id, revision_id, space_id),
+  constraint revision_space_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id),
+  constraint revision_space_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id)
+);
+alter table pgrag_data.revision_space enable row level security, force row level security;
+comment on table pgrag_data.revision_space is 'The embedding spaces in which a revision has every embedding.';
 
 -- sql/tables/scope_total.sql
 
@@ -646,6 +667,7 @@ create policy pgrag_activation_engine on pgrag_data.activation for all to pgrag_
 create policy pgrag_chunk_engine on pgrag_data.chunk for all to pgrag_engine using (true) with check (true);
 create policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex for all to pgrag_engine using (true) with check (true);
 create policy pgrag_chunk_vec_engine on pgrag_data.chunk_vec for all to pgrag_engine using (true) with check (true);
+create policy pgrag_revision_space_engine on pgrag_data.revision_space for all to pgrag_engine using (true) with check (true);
 create policy pgrag_scope_total_engine on pgrag_data.scope_total for all to pgrag_engine using (true) with check (true);
 create policy pgrag_dense_block_engine on pgrag_data.dense_block for all to pgrag_engine using (true) with check (true);
 create policy pgrag_search_cost_engine on pgrag_data.search_cost for all to pgrag_engine using (true) with check (true);
@@ -654,12 +676,12 @@ create policy pgrag_internal_key_engine on pgrag_private.internal_key for all to
 
 -- What the engine may do, table by table: it never truncates, and it deletes only what functions delete.
 grant select, insert, update on pgrag_data.tenant, pgrag_data.principal, pgrag_data.source, pgrag_data.document,
-  pgrag_data.revision to pgrag_engine;
-grant select, insert, delete on pgrag_data.membership to pgrag_engine;
+  pgrag_data.revision, pgrag_data.embedding_space to pgrag_engine;
+grant select, insert, delete on pgrag_data.membership, pgrag_data.chunk_vec, pgrag_data.revision_space to pgrag_engine;
 grant select, insert, update, delete on pgrag_data.dense_block, pgrag_data.scope_total to pgrag_engine;
 grant select, insert, update on pgrag_data.search_cost to pgrag_engine;
-grant select, insert on pgrag_data.acl, pgrag_data.acl_entry, pgrag_data.embedding_space, pgrag_data.revision_source,
-  pgrag_data.activation, pgrag_data.chunk, pgrag_data.chunk_lex, pgrag_data.chunk_vec to pgrag_engine;
+grant select, insert on pgrag_data.acl, pgrag_data.acl_entry, pgrag_data.revision_source,
+  pgrag_data.activation, pgrag_data.chunk, pgrag_data.chunk_lex to pgrag_engine;
 grant select, insert, update on pgrag_private.signing_key to pgrag_engine;
 grant select, insert on pgrag_private.internal_key to pgrag_engine;
 -- For pg_dump --role=pgrag_engine, which reads the state of the identity sequences.
@@ -1003,7 +1025,7 @@ $$;
 -- pgrag.authenticate left in this transaction. The setting is any role's to write, so it counts only with
 -- this database's MAC over it, this backend and this transaction; nothing of it is cast before that.
 create or replace function pgrag_private.current_principal(p_token text, variadic p_kinds text[]) returns pgrag_private.principal
-language plpgsql stable parallel restricted as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_generic_plan as $$
 declare
   v_setting   text := nullif(current_setting('pgrag.principal', true), '');
   v_fields    text[];
@@ -1433,12 +1455,14 @@ end;
 
 -- The access lists that let the reader in.
 create or replace function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint
-language sql stable parallel restricted
-begin atomic
+language plpgsql stable parallel restricted as $$
+begin
+  return query
   select distinct e.acl_id
     from pgrag_private.closure(p_tenant_id, p_reader_id) as c (principal_id)
     join pgrag_data.acl_entry e on e.tenant_id = p_tenant_id and e.principal_id = c.principal_id;
-end;
+end
+$$;
 
 -- The access list of a set of readers, found or made. Two at once make one: the fingerprint is unique, and
 -- it is read again in a statement of its own, which sees what the other committed.
@@ -1558,6 +1582,29 @@ create or replace function pgrag_private.visible_revisions(
   p_tenant_id bigint, p_acls bigint[], p_as_of timestamptz, p_filter jsonb, p_index boolean default false
 )
 returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
+language plpgsql stable parallel restricted rows 10000 set enable_seqscan = off as $$
+#variable_conflict use_column
+begin
+  if p_as_of is not null or coalesce(p_filter, '{}') <> '{}' then
+    return query select f.* from pgrag_private.filtered_revisions(p_tenant_id, p_acls, p_as_of, p_filter, p_index) f;
+    return;
+  end if;
+  return query
+  select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
+    from (select d.tenant_id, d.active_revision_id from pgrag_data.document d
+           where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls) and d.deleted_at is null and d.active_revision_id is not null
+          offset 0) d
+   cross join lateral (select r.* from pgrag_data.revision r
+                        where r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id offset 0) r
+   where transaction_timestamp() < r.effective_to;
+end
+$$;
+
+-- The same as of a date or with a filter, planned for what is asked.
+create or replace function pgrag_private.filtered_revisions(
+  p_tenant_id bigint, p_acls bigint[], p_as_of timestamptz, p_filter jsonb, p_index boolean
+)
+returns table (revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
 language plpgsql stable parallel restricted rows 10000 set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
@@ -1570,18 +1617,6 @@ declare
   v_to        date     := pgrag_private.filter_date(p_filter, 'date_to');
   v_metadata  jsonb    := p_filter -> 'metadata';
 begin
-  -- The case of nearly every search, without what the others need: to plan that takes longer than to run this.
-  if p_as_of is null and coalesce(p_filter, '{}') = '{}' then
-    return query
-    select r.revision_id, r.languages, r.chunk_count, r.lexeme_count
-      from (select d.tenant_id, d.active_revision_id from pgrag_data.document d
-             where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls) and d.deleted_at is null and d.active_revision_id is not null
-            offset 0) d
-     cross join lateral (select r.* from pgrag_data.revision r
-                          where r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id offset 0) r
-     where transaction_timestamp() < r.effective_to;
-    return;
-  end if;
   if p_index and p_as_of is null and p_filter - 'source' <> '{}' then
     p_index := (select count(*) from (select from pgrag_data.document d where d.tenant_id = p_tenant_id and d.acl_id = any (p_acls)
                                    and d.active_revision_id is not null and d.deleted_at is null
@@ -1665,7 +1700,7 @@ $$;
 -- for a million chunks as for none.
 create or replace function pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request)
 returns pgrag_private.search_scope
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
 declare
   v_scope   pgrag_private.search_scope;
   v_acls    bigint[];
@@ -2180,6 +2215,108 @@ create or replace function pgrag_private.bm25_idf(p_chunks double precision, p_d
 language sql immutable parallel safe
 return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8));
 
+-- sql/functions/private/embeddings.sql
+
+-- What is kept of an embedding in a space of half precision; null in others. Where lengths are free only the direction counts, and at
+-- length 1 no number leaves the range of half precision.
+create or replace function pgrag_private.half_of(p_space pgrag_data.embedding_space, p_embedding public.vector) returns public.halfvec
+language sql immutable parallel safe
+return case when p_space.storage = 'half' then
+         (case p_space.normalisation when 'none' then public.l2_normalize(p_embedding) else p_embedding end)::public.halfvec end;
+
+-- Keeps the embeddings of chunks p_first, p_first + 1, …: what is there already stays, and null is none.
+create or replace function pgrag_private.put_embeddings(
+  p_revision pgrag_data.revision, p_space pgrag_data.embedding_space, p_first integer, p_embeddings public.vector[]
+) returns void
+language plpgsql volatile parallel unsafe as $$
+begin
+  if exists (select from unnest(p_embeddings) as u (e) where public.vector_dims(e) > case p_space.storage when 'half' then 4000 else 2000 end) then
+    raise exception using errcode = 'RG305', message = 'an embedding has more dimensions than a space can have',
+      detail = 'the bound is 2000, in half precision 4000', hint = 'Encode the chunks with the space''s model.';
+  elsif p_space.storage = 'half' and exists (
+          select from unnest(p_embeddings) as u (e)
+           where public.vector_norm(e) > case p_space.normalisation when 'unit' then 65504 else 1e15 end) then
+    raise exception using errcode = 'RG305', message = 'an embedding is too long for half precision',
+      hint = 'Scale it to length 1: the cosine does not change.';
+  end if;
+  insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding, half)
+  select p_revision.tenant_id, p_space.space_id, p_revision.revision_id, p_first + (u.n - 1)::integer,
+         case p_space.storage when 'float' then u.embedding end, pgrag_private.half_of(p_space, u.embedding)
+    from unnest(p_embeddings) with ordinality as u (embedding, n)
+   where u.embedding is not null
+     and (select true from pgrag_data.chunk c -- no join: of a new revision the planner knows nothing
+           where c.tenant_id = p_revision.tenant_id and c.revision_id = p_revision.revision_id and c.chunk_no = p_first + (u.n - 1)::integer)
+  on conflict do nothing;
+end
+$$;
+
+-- What is wrong with the embeddings that chunks p_first to p_last have in a space.
+create or replace function pgrag_private.embedding_faults(
+  p_tenant_id bigint, p_revision_id bigint, p_space_id bigint, p_first integer, p_last integer
+) returns text[]
+language plpgsql stable parallel restricted as $$
+declare
+  v_space  pgrag_data.embedding_space;
+  v_found  record;
+  v_faults text[] := '{}';
+begin
+  select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = p_tenant_id and s.space_id = p_space_id;
+  select count(*) as vectors,
+         count(*) filter (where v.dimension <> v_space.dimension) as wrong_dimension,
+         -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
+         count(*) filter (where v.length < 1e-15) as zero,
+         count(*) filter (where v.length > 1e15) as too_long,
+         count(*) filter (where v_space.normalisation = 'unit' and v.length >= 1e-15 and abs(v.length - 1) > 0.001) as not_unit
+    into v_found
+    from (select coalesce(public.vector_dims(v.embedding), public.vector_dims(v.half)) as dimension,
+                 coalesce(public.vector_norm(v.embedding), public.l2_norm(v.half)) as length
+            from pgrag_data.chunk_vec v
+           where v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = p_revision_id
+             and v.chunk_no between p_first and p_last) v;
+  if v_found.vectors <> p_last - p_first + 1 then
+    v_faults := v_faults || format('embedding count: %s for %s chunks', v_found.vectors, p_last - p_first + 1);
+  end if;
+  if v_found.wrong_dimension > 0 then
+    v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s',
+                                   v_found.wrong_dimension, v_space.dimension, v_space.space);
+  end if;
+  if v_found.zero > 0 and v_space.zero_vectors = 'refuse' then
+    v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_found.zero, v_space.space);
+  end if;
+  if v_found.too_long > 0 then
+    v_faults := v_faults || format('normalisation: %s vectors are longer than 1e15, which no cosine can be taken of', v_found.too_long);
+  end if;
+  if v_found.not_unit > 0 then
+    v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_found.not_unit, v_space.space);
+  end if;
+  return v_faults;
+end
+$$;
+
+-- How many documents have in force a revision that has embeddings, but not in this space.
+create or replace function pgrag_private.missing_in_space(p_tenant_id bigint, p_space_id bigint) returns bigint
+language sql stable parallel restricted
+begin atomic
+  select count(*)
+    from pgrag_data.document d
+   where d.tenant_id = p_tenant_id and d.deleted_at is null and d.active_revision_id is not null
+     and exists (select from pgrag_data.revision_space s where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id)
+     and not exists (select from pgrag_data.revision_space s
+                      where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id and s.space_id = p_space_id);
+end;
+
+-- A space as it is told: what a text must be encoded with.
+create or replace function pgrag_private.described_space(p_tenant_id bigint, p_space_id bigint)
+returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
+               preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+language sql stable parallel restricted
+begin atomic
+  select s.space, s.model, s.model_revision, s.dimension, s.metric, s.normalisation, s.preprocessing,
+         s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
+    from pgrag_data.embedding_space s
+   where s.tenant_id = p_tenant_id and s.space_id = p_space_id;
+end;
+
 -- sql/functions/private/dense_plan.sql
 
 -- How the dense lane will look: by comparing every visible vector (exact), in the blocks of the reader's own access lists, or
@@ -2193,10 +2330,8 @@ return ln(1 + (greatest(p_chunks - p_df, 0) + 0.5::float8) / (p_df + 0.5::float8
 --                 of what it takes where all is
 create or replace function pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text)
 returns pgrag_private.dense_plan
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
 declare
-  -- A block is searched with a list of so many candidates at the least: fewer would be quicker and find less.
-  requested_least  constant integer := 100;
   -- Below this visible share a graph is left for the vectors themselves: what it passes by is not bounded.
   share_least      constant double precision := 0.05;
   v_plan           pgrag_private.dense_plan;
@@ -2219,8 +2354,8 @@ begin
          max(c.microseconds) filter (where c.part = 'block') / 1000
     into v_document, v_vector, v_block
     from pgrag_data.search_cost c;
-  v_plan.requested := least(greatest(p_limit, requested_least), 1000);
-  v_block := v_block * greatest(v_plan.requested, 100) / 100;
+  v_plan.requested := least(p_limit, 1000);
+  v_block := v_block * pgrag_private.block_effort(v_plan.requested) / 100;
   v_exact := p_scope.documents * v_document + p_scope.chunks * v_vector;
   v_plan.costs := jsonb_build_object('exact', pgrag_private.score(v_exact));
   if p_isolation = 'strict' or v_exact <= v_block then
@@ -2298,7 +2433,7 @@ $$;
 -- The revisions whose vectors are compared one by one: all under exact_acls, and under block_acls those that changed since
 -- the block's snapshot was taken.
 create or replace function pgrag_private.compared_revisions(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan) returns bigint[]
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set enable_seqscan = off as $$
 begin
   if p_plan.route = 'exact' and p_scope.revisions is not null then
     return p_scope.revisions;
@@ -2340,7 +2475,7 @@ create or replace function pgrag_private.dense_lane(
   p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan, p_space_id bigint, p_embedding public.vector, p_limit integer,
   p_languages text[], p_conditions tsquery[]
 ) returns table (revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision, fell_back boolean)
-language plpgsql stable parallel restricted rows 100 set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted rows 100 as $$
 #variable_conflict use_column
 declare
   v_plan      pgrag_private.dense_plan := p_plan;
@@ -2348,6 +2483,7 @@ declare
   v_found_no  integer[] := '{}';
   v_short     bigint[]  := '{}';
   v_revisions bigint[];
+  v_half      public.halfvec := public.l2_normalize(p_embedding)::public.halfvec;
 begin
   if p_plan.route <> 'exact' then
     select b.revisions, b.chunks, b.short_acls into v_found, v_found_no, v_short
@@ -2367,7 +2503,7 @@ begin
                   union -- a document may be in a block and have changed since
                   select b.revision_id, b.chunk_no, v.distance
                     from unnest(v_found, v_found_no) as b (revision_id, chunk_no)
-                   cross join lateral (select v.embedding operator(public.<=>) p_embedding as distance from pgrag_data.chunk_vec v
+                   cross join lateral (select coalesce(v.embedding operator(public.<=>) p_embedding, v.half operator(public.<=>) v_half) as distance from pgrag_data.chunk_vec v
                                         where v.tenant_id = p_scope.tenant_id and v.space_id = p_space_id
                                           and v.revision_id = b.revision_id and v.chunk_no = b.chunk_no offset 0) v) d
            where d.distance <> 'NaN'
@@ -2384,13 +2520,15 @@ create or replace function pgrag_private.compare_vectors(
   p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[]
 ) returns table (revision_id bigint, chunk_no integer, distance double precision)
 language plpgsql stable parallel restricted rows 100
-set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
+declare
+  v_half public.halfvec := public.l2_normalize(p_embedding)::public.halfvec;
 begin
   if p_conditions is null then
     return query
     select d.revision_id, d.chunk_no, d.distance
-      from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+      from (select v.revision_id, v.chunk_no, coalesce(v.embedding operator(public.<=>) p_embedding, v.half operator(public.<=>) v_half) as distance
               from unnest(p_revisions) as s (revision_id)
               join pgrag_data.chunk_vec v
                 on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
@@ -2402,7 +2540,7 @@ begin
   end if;
   return query
   select d.revision_id, d.chunk_no, d.distance
-    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+    from (select v.revision_id, v.chunk_no, coalesce(v.embedding operator(public.<=>) p_embedding, v.half operator(public.<=>) v_half) as distance
             from (select l.revision_id, l.chunk_no
                     from unnest(p_revisions) as s (revision_id)
                    cross join lateral (select c.revision_id, c.chunk_no, c.language, c.lexemes from pgrag_data.chunk_lex c
@@ -2419,6 +2557,11 @@ begin
 end
 $$;
 
+-- How many candidates a scan keeps in view (hnsw.ef_search), for so many requested: fewer than these would be quicker and find less.
+create or replace function pgrag_private.block_effort(p_requested integer) returns integer
+language sql immutable parallel safe
+return greatest(p_requested, 64);
+
 -- Searches the blocks of a plan: the p_limit nearest visible chunks of all, and the access lists of blocks that came back short.
 -- Each block is one ordered scan of its index, with the filter in the scan: what is not visible, or not any more, is passed by
 -- and the scan goes on (hnsw.iterative_scan) until it has as many as are requested. The settings of the scan are the caller's
@@ -2428,7 +2571,7 @@ create or replace function pgrag_private.search_blocks(
   p_languages text[], p_conditions tsquery[], out revisions bigint[], out chunks integer[], out short_acls bigint[]
 )
 language plpgsql stable parallel restricted
-set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
 declare
   names constant text[] := array['hnsw.ef_search', 'hnsw.iterative_scan', 'hnsw.max_scan_tuples', 'hnsw.scan_mem_multiplier'];
   v_before   text[];
@@ -2441,7 +2584,7 @@ begin
       where l.tenant_id = $1 and l.revision_id = b.revision_id and l.chunk_no = b.chunk_no and (q.condition is null or l.lexemes @@ q.condition))';
   end if;
   v_before := array(select current_setting(name, true) from unnest(names) with ordinality as n (name, place) order by place);
-  perform set_config('hnsw.ef_search', p_plan.requested::text, true),
+  perform set_config('hnsw.ef_search', pgrag_private.block_effort(p_plan.requested)::text, true),
           set_config('hnsw.iterative_scan', 'relaxed_order', true),
           set_config('hnsw.max_scan_tuples', '40000', true),
           set_config('hnsw.scan_mem_multiplier', '8', true);
@@ -2477,7 +2620,7 @@ begin atomic
     from pgrag_data.search_cost c;
 end;
 
--- Every class of vectors in the active spaces, the access lists and the tenants as wholes, with its blocks and how stale they are.
+-- Every class of vectors in the active spaces, and in those beside them that have everything: the access lists and the tenants as wholes, with its blocks and how stale they are.
 --   chunks    in force now             vectors, delta_vectors   in the blocks that serve
 --   loose     chunks of documents that changed since, which are compared one by one
 --   retired   vectors in the blocks that are in force no more
@@ -2504,7 +2647,7 @@ begin atomic
                     and b.state in ('copying', 'indexing'))
     from class c
     join pgrag_data.tenant t on t.tenant_id = c.tenant_id
-    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and s.space_id = t.active_space_id
+    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and (s.space_id = t.active_space_id or s.space_id = t.next_space_id and pgrag_private.missing_in_space(t.tenant_id, s.space_id) = 0)
     left join pgrag_data.dense_block m
       on m.tenant_id = c.tenant_id and m.space_id = s.space_id and m.acl_id is not distinct from c.acl_id and m.state = 'live' and m.base_id is null
     left join pgrag_data.dense_block d
@@ -2547,7 +2690,7 @@ begin
             join pgrag_data.revision r on r.tenant_id = p_block.tenant_id and r.revision_id = d.active_revision_id) n
    where n.before < 20000;
   execute format('insert into pgrag_block.%I (revision_id, chunk_no, embedding)
-      select v.revision_id, v.chunk_no, public.l2_normalize(v.embedding)::public.halfvec
+      select v.revision_id, v.chunk_no, coalesce(public.l2_normalize(v.embedding)::public.halfvec, public.l2_normalize(v.half))
         from unnest($1) as r (revision_id)
         join pgrag_data.chunk_vec v on v.tenant_id = $2 and v.space_id = $3 and v.revision_id = r.revision_id', 'b' || p_block.block_id)
     using v_revisions, p_block.tenant_id, p_block.space_id;
@@ -2565,7 +2708,7 @@ begin
   with crowded as (
     select t.tenant_id, t.acl_id from pgrag_data.scope_total t
      group by t.tenant_id, t.acl_id
-    having count(*) > 64 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
+    having count(*) > 16 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
      order by count(*) desc
      limit 100
   ), chosen as (
@@ -2588,6 +2731,29 @@ begin
   )
   select (select count(*) from taken) - (select count(*) from folded) into v_rows;
   return v_rows;
+end
+$$;
+
+-- Deletes what retired spaces still hold, so much at a time.
+create or replace function pgrag_private.purge_retired_spaces() returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_space pgrag_data.embedding_space;
+  v_rows  bigint;
+begin
+  for v_space in select s.* from pgrag_data.embedding_space s where s.retired_at is not null order by s.tenant_id, s.space_id loop
+    delete from pgrag_data.revision_space s where s.tenant_id = v_space.tenant_id and s.space_id = v_space.space_id;
+    delete from pgrag_data.chunk_vec v
+     where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
+       and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
+                                            where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
+                                            order by x.revision_id, x.chunk_no limit 20000 for update skip locked);
+    get diagnostics v_rows = row_count;
+    if v_rows > 0 then
+      return v_rows;
+    end if;
+  end loop;
+  return 0;
 end
 $$;
 
@@ -2627,10 +2793,12 @@ begin
 end
 $$;
 
--- Letters are not composed as they are for the lanes, which would double the time of a small search.
+-- Letters are not composed as they are for the lanes, which would double the time of a small search; and ASCII has no unspaced
+-- scripts, which need not be looked for then.
 create or replace function pgrag_private.distinct_words(p_text text) returns tsvector
 language sql immutable parallel safe
-return strip(to_tsvector('pg_catalog.simple', regexp_replace(p_text, pgrag_private.unspaced_run(), ' ', 'g')) || pgrag_private.unspaced_pairs(p_text));
+return case when octet_length(p_text) = length(p_text) then strip(to_tsvector('pg_catalog.simple', p_text))
+       else strip(to_tsvector('pg_catalog.simple', regexp_replace(p_text, pgrag_private.unspaced_run(), ' ', 'g')) || pgrag_private.unspaced_pairs(p_text)) end;
 
 -- "t" is what the parser leaves of "isn't", and "n" of "n'est".
 create or replace function pgrag_private.negations() returns text[]
@@ -2734,8 +2902,9 @@ $$;
 
 -- sql/functions/private/describe_chunk.sql
 
--- What is said of a chunk wherever it is shown: where it is from, and its text.
-create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns jsonb
+-- What is said of a chunk wherever it is shown: where it is from, and its text. Put into the statement that calls it in its
+-- FROM; OFFSET 0 keeps it row by row there, so that no other row is touched.
+create or replace function pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns table (described jsonb)
 language sql stable parallel restricted
 begin atomic
   select jsonb_build_object(
@@ -2762,7 +2931,8 @@ begin atomic
     join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
     join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
     join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
-   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no;
+   where c.tenant_id = p_tenant_id and c.revision_id = p_revision_id and c.chunk_no = p_chunk_no
+  offset 0;
 end;
 
 -- sql/functions/private/check_search.sql
@@ -2836,7 +3006,7 @@ begin
   end if;
   select s.* into v_space
     from pgrag_data.tenant t
-    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id in (t.active_space_id, t.next_space_id)
    where t.tenant_id = p_tenant_id and s.space = p_space;
   if not found then
     raise exception using errcode = 'RG305', message = 'the embedding is not of the tenant''s active space',
@@ -2895,8 +3065,12 @@ declare
   v_question    record;
   v_wordings    text[];
   v_embeddings  public.vector[];
+  v_halves      public.halfvec[];
   v_scope       pgrag_private.search_scope;
   v_index       boolean;
+  -- Blocks have active revisions only: what was in force at another time is compared.
+  v_dense_isolation constant text := case when p_search.as_of is null then p_search.isolation else 'strict' end;
+  v_limit       integer;
   v_dense_plan  pgrag_private.dense_plan;
   v_fell_back   boolean;
   v_relaxed     text[] := '{}';
@@ -2919,6 +3093,7 @@ begin
     v_embeddings := array[p_search.embedding] || p_search.probe_embeddings;
     foreach v_embedding in array v_embeddings loop
       v_space := pgrag_private.check_embedding(v_tenant_id, p_search.space, v_embedding);
+      v_halves := v_halves || public.l2_normalize(v_embedding)::public.halfvec;
     end loop;
   end if;
   v_question := pgrag_private.parse_question(p_search.question);
@@ -2950,21 +3125,25 @@ begin
      cross join lateral unnest(s.languages) as l (language);
   end if;
 
-  if v_dense then
-    -- Blocks have active revisions only: what was in force at another time is compared.
-    v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, case when p_search.as_of is null then p_search.isolation else 'strict' end);
-  end if;
-
   if p_search.mode = 'dense' and cardinality(v_wordings) = 1 then
-    -- One lane and one wording: nothing to fuse, and a quarter of the time of a small search saved.
-    select array_agg((d.revision_id, d.chunk_no, d.cosine, greatest(d.cosine, 0), 0, null, null, d.place, d.cosine,
-                      null, null, '[]')::pgrag_private.ranked_chunk
-                     order by array_position(p_search.chunk_order, encode(d.chunk_id, 'hex')), d.cosine desc, d.chunk_id),
-           coalesce(bool_or(d.place = v_candidates), false), bool_or(d.fell_back)
-      into v_ranked, v_full, v_fell_back
-      from (select l.*, row_number() over (order by l.cosine desc, l.chunk_id) as place
-              from pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, p_search.embedding, v_candidates, v_languages, v_conditions) l) d;
+    -- One lane and one wording: there is nothing to fuse, and a few candidates are enough for k of them, unless so many are
+    -- left out as near-duplicates or by a cap that fewer come back; then all are asked for.
+    foreach v_limit in array case when p_search.chunk_order is null then array[least(4 * p_search.k, v_candidates)] end || v_candidates loop
+      v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_limit, v_dense_isolation);
+      select array_agg((d.revision_id, d.chunk_no, d.cosine, greatest(d.cosine, 0), 0, null, null, d.place, d.cosine,
+                        null, null, '[]')::pgrag_private.ranked_chunk
+                       order by array_position(p_search.chunk_order, encode(d.chunk_id, 'hex')), d.cosine desc, d.chunk_id),
+             coalesce(bool_or(d.place = v_limit), false), bool_or(d.fell_back)
+        into v_ranked, v_full, v_fell_back
+        from (select l.*, row_number() over (order by l.cosine desc, l.chunk_id) as place
+                from pgrag_private.dense_lane(v_scope, v_dense_plan, v_space.space_id, p_search.embedding, v_limit, v_languages, v_conditions) l) d;
+      v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
+      exit when cardinality(v_picked.chunks) = p_search.k or not v_full or v_limit = v_candidates;
+    end loop;
   else
+    if v_dense then
+      v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_candidates, v_dense_isolation);
+    end if;
     with dense as materialized (
       select (w.n - 1)::integer as wording, d.revision_id, d.chunk_no, d.chunk_id, d.fell_back,
              row_number() over (partition by w.n order by d.cosine desc, d.chunk_id) as place
@@ -2991,7 +3170,8 @@ begin
              case when v_embeddings is not null then
                -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
                -- A probe without a vector of its own is a wording of the question, and has the question's.
-               (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
+               (select nullif(1 - coalesce(v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1]),
+                                          v.half operator(public.<=>) coalesce(v_halves[w.n + 1], v_halves[1])), 'NaN')
                   from pgrag_data.chunk_vec v
                  where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
                    and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
@@ -3040,11 +3220,11 @@ begin
            (select bool_or(d.fell_back) from dense d)
       into v_trust, v_ranked, v_full, v_fell_back
       from whole w;
+    v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
   end if;
 
-  v_picked := pgrag_private.pick(v_tenant_id, v_ranked, p_search.k, p_search.per_document, p_search.per_source);
   select max(h.relevance), jsonb_agg(
-           pgrag_private.describe_chunk(v_tenant_id, h.revision_id, h.chunk_no) || jsonb_build_object(
+           c.described || jsonb_build_object(
              'rank', h.n,
              'score', pgrag_private.score(h.score),
              'relevance', pgrag_private.score(h.relevance),
@@ -3052,13 +3232,14 @@ begin
              'lexical_score', pgrag_private.score(h.lexical_score),
              'dense_rank', h.dense_rank,
              'dense_score', pgrag_private.score(h.dense_score),
-             'matched_terms', pgrag_private.matched_terms(v_tenant_id, h.revision_id, h.chunk_no, v_plans, h.tf, h.part),
+             'matched_terms', case when v_lexical then pgrag_private.matched_terms(v_tenant_id, h.revision_id, h.chunk_no, v_plans, h.tf, h.part) else '[]' end,
              'probe', nullif(h.wording, 0),
              'duplicates', h.duplicates)
            order by h.n)
     into v_top, v_hits
     from unnest(v_picked.chunks) with ordinality as h (revision_id, chunk_no, score, relevance, wording, lexical_rank, lexical_score,
-                                                       dense_rank, dense_score, tf, part, duplicates, n);
+                                                       dense_rank, dense_score, tf, part, duplicates, n)
+   cross join lateral pgrag_private.describe_chunk(v_tenant_id, h.revision_id, h.chunk_no) c;
 
   v_bound := pgrag_private.lexical_bound(v_plans);
   -- A full lane, of near-duplicates that collapsed: there may be more behind its last candidate.
@@ -3627,12 +3808,13 @@ begin
   perform pgrag_private.check_name('space', p_space);
   perform pgrag_private.check_name('model', p_model);
   perform pgrag_private.check_name('model revision', p_model_revision);
-  if p_dimension is null or p_dimension not between 1 and 2000 or p_metric is distinct from 'cosine'
-     or p_normalisation is null or p_normalisation not in ('unit', 'none') or p_storage is distinct from 'float'
+  if p_storage is null or p_storage not in ('float', 'half')
+     or p_dimension is null or p_dimension not between 1 and (case p_storage when 'half' then 4000 else 2000 end) or p_metric is distinct from 'cosine'
+     or p_normalisation is null or p_normalisation not in ('unit', 'none')
      or p_zero_vectors is null or p_zero_vectors not in ('refuse', 'skip')
      or p_preprocessing is null or p_query_prefix is null or p_document_prefix is null then
     raise exception using errcode = 'RG407', message = 'the embedding space is not one that pgrag can hold',
-      hint = 'dimension 1 to 2000, metric cosine, normalisation unit or none, storage float, zero_vectors refuse or skip; nothing null.';
+      hint = 'dimension 1 to 2000, with storage half to 4000; metric cosine, normalisation unit or none, storage float or half, zero_vectors refuse or skip; nothing null.';
   end if;
   insert into pgrag_data.embedding_space (tenant_id, space, model, model_revision, dimension, metric, normalisation,
                                           preprocessing, query_prefix, document_prefix, storage, zero_vectors)
@@ -3987,6 +4169,7 @@ declare
   v_source    pgrag_data.source := pgrag_private.find_source(v_principal, null);
   v_document  pgrag_data.document := pgrag_private.find_document(v_source, p_document);
   v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_space     pgrag_data.embedding_space;
   v_tenant    text;
   v_count     integer := cardinality(p_texts);
   v_added     integer := 0;
@@ -4010,10 +4193,7 @@ begin
     raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
       hint = 'Stage the revision with p_space, and pass one embedding for each chunk.';
   end if;
-  if exists (select from unnest(p_embeddings) as u (e) where public.vector_dims(e) > 2000) then
-    raise exception using errcode = 'RG305', message = 'an embedding has more dimensions than a space can have',
-      detail = 'the bound is 2000', hint = 'Encode the chunks with the space''s model.';
-  end if;
+  select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
   select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
 
   -- The lock keeps verification, which freezes the revision, from passing between the check and the rows. It is the one
@@ -4047,20 +4227,12 @@ begin
       select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language,
              pgrag_private.lexeme_count(l.lexemes), l.lexemes
         from lexemes l
-    ), dense as (
-      insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
-      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
-      select v_revision.tenant_id, v_revision.space_id, v_revision.revision_id, a.chunk_no, e.embedding
-        from (select chunk_no from added
-              union
-              select c.chunk_no from pgrag_data.chunk c
-               where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
-                 and c.chunk_no between p_first and p_first + v_count - 1) a
-        join unnest(p_embeddings) with ordinality as e (embedding, n) on p_first + (e.n - 1)::integer = a.chunk_no
-       where e.embedding is not null
-      on conflict do nothing
     )
     select count(*) into v_added from added;
+    if p_embeddings is not null then
+      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
+      perform pgrag_private.put_embeddings(v_revision, v_space, p_first, p_embeddings);
+    end if;
   end if;
 
   -- What was just added is what was sent. Looked at only where it was not: right after a bulk load the planner, which knows
@@ -4078,7 +4250,8 @@ begin
      and c.language = coalesce(u.language, v_revision.language)
     left join pgrag_data.chunk_vec v
       on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
-   where u.embedding is null or v.embedding operator(public.=) u.embedding;
+   where u.embedding is null
+      or coalesce(v.embedding operator(public.=) u.embedding, v.half operator(public.=) pgrag_private.half_of(v_space, u.embedding));
   if v_same <> v_count then
     raise exception using errcode = 'RG403', message = 'the revision has other chunks under these numbers, or is verified',
       hint = 'Revisions do not change: stage another, or send the same chunks again.';
@@ -4107,11 +4280,9 @@ declare
   v_document  pgrag_data.document :=
     pgrag_private.find_document(pgrag_private.find_source(v_principal, null), p_document);
   v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
-  v_space     pgrag_data.embedding_space;
   v_body      text;
   v_spans     record;
   v_totals    record;
-  v_vectors   record;
   v_faults    text[] := '{}';
 begin
   select r.* into v_revision from pgrag_data.revision r
@@ -4175,34 +4346,7 @@ begin
   end if;
 
   if v_revision.space_id is not null then
-    select s.* into v_space from pgrag_data.embedding_space s
-     where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
-    select count(*) as vectors,
-           count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
-           -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
-           count(*) filter (where public.vector_norm(v.embedding) < 1e-15) as zero,
-           count(*) filter (where public.vector_norm(v.embedding) > 1e15) as too_long,
-           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) >= 1e-15
-                              and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
-      into v_vectors
-      from pgrag_data.chunk_vec v
-     where v.tenant_id = v_revision.tenant_id and v.space_id = v_revision.space_id and v.revision_id = v_revision.revision_id;
-    if v_vectors.vectors <> v_totals.chunks then
-      v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
-    end if;
-    if v_vectors.wrong_dimension > 0 then
-      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s',
-                                     v_vectors.wrong_dimension, v_space.dimension, v_space.space);
-    end if;
-    if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
-      v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
-    end if;
-    if v_vectors.too_long > 0 then
-      v_faults := v_faults || format('normalisation: %s vectors are longer than 1e15, which no cosine can be taken of', v_vectors.too_long);
-    end if;
-    if v_vectors.not_unit > 0 then
-      v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);
-    end if;
+    v_faults := v_faults || pgrag_private.embedding_faults(v_revision.tenant_id, v_revision.revision_id, v_revision.space_id, 1, v_totals.chunks);
   end if;
 
   if v_faults = '{}' then
@@ -4210,6 +4354,9 @@ begin
        set state = 'verified', verified_at = clock_timestamp(), chunk_count = v_totals.chunks, token_count = v_totals.tokens,
            lexeme_count = v_totals.lexemes, languages = v_totals.languages
      where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
+    insert into pgrag_data.revision_space (tenant_id, revision_id, space_id)
+    select v_revision.tenant_id, v_revision.revision_id, v_revision.space_id where v_revision.space_id is not null
+    on conflict do nothing;
     v_revision.state := 'verified';
   end if;
   return query select v_revision.state::text, v_totals.chunks, v_faults;
@@ -4270,6 +4417,7 @@ declare
   v_document  pgrag_data.document :=
     pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
   v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_tenant    pgrag_data.tenant;
 begin
   if v_revision.state <> 'verified' then
     raise exception using errcode = 'RG405', message = 'the revision is not verified',
@@ -4277,6 +4425,17 @@ begin
   elsif v_revision.effective_from > clock_timestamp() then
     raise exception using errcode = 'RG405', message = 'the revision is not in force yet',
       detail = format('effective from %s', v_revision.effective_from), hint = 'Activate it on that day.';
+  end if;
+  -- Where a space is being built beside the active one, the row is held, so that pgrag.switch_space waits for us, and we for it.
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id;
+  if v_tenant.next_space_id is not null then
+    select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
+  end if;
+  if v_revision.space_id is not null and not exists (
+       select from pgrag_data.revision_space s
+        where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id = v_tenant.active_space_id) then
+    raise exception using errcode = 'RG416', message = 'the revision has no embeddings in the active space',
+      hint = 'pgrag.active_space() names it: pgrag.add_embeddings adds them.';
   end if;
   return pgrag_private.switch_revision(v_principal, v_document, v_revision, 'activate', p_expected_active, coalesce(p_restore, false));
 end
@@ -4692,8 +4851,9 @@ begin
         from unnest(v_scope) as v (revision_id)
         join pgrag_data.chunk c on c.tenant_id = v_principal.tenant_id and c.revision_id = v.revision_id
     )
-    select pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) into v_excerpt
-      from visible v where v.chunk_id = decode(p_chunk_id, 'hex');
+    select c.described into v_excerpt
+      from visible v cross join lateral pgrag_private.describe_chunk(v_principal.tenant_id, v.revision_id, v.chunk_no) c
+     where v.chunk_id = decode(p_chunk_id, 'hex');
   end if;
   if v_excerpt is null then
     perform pgrag_private.not_found('excerpt');
@@ -4743,16 +4903,272 @@ declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer');
 begin
   return query
-  select s.space, s.model, s.model_revision, s.dimension, s.metric, s.normalisation, s.preprocessing,
-         s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
-    from pgrag_data.tenant t
-    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+  select s.* from pgrag_data.tenant t cross join lateral pgrag_private.described_space(t.tenant_id, t.active_space_id) s
    where t.tenant_id = v_principal.tenant_id;
 end
 $$;
 
 comment on function pgrag.active_space is 'The embedding space that this tenant''s documents and questions are encoded in; no row when it has none.';
 revoke all on function pgrag.active_space from public;
+
+-- sql/functions/next_space.sql
+
+-- The space that is beside the active one (pgrag.build_space): writers encode for both, readers may try it.
+create or replace function pgrag.next_space(p_token text default null)
+returns table (space text, model text, model_revision text, dimension integer, metric text, normalisation text,
+               preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer');
+begin
+  return query
+  select s.* from pgrag_data.tenant t cross join lateral pgrag_private.described_space(t.tenant_id, t.next_space_id) s
+   where t.tenant_id = v_principal.tenant_id;
+end
+$$;
+
+comment on function pgrag.next_space is 'The embedding space beside the active one, which new revisions are encoded in too; no row when there is none.';
+revoke all on function pgrag.next_space from public;
+
+-- sql/functions/build_space.sql
+
+-- Begins to build a space beside the active one, or goes on doing so. From here on new revisions should have embeddings in both
+-- (pgrag.add_embeddings), and those in force get theirs bit by bit (pgrag.missing_embeddings); questions keep to the active one,
+-- unless they name this, until pgrag.switch_space.
+create or replace function pgrag.build_space(p_tenant text, p_space text) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+  v_space     pgrag_data.embedding_space := pgrag_private.find_space(v_tenant_id, p_space);
+  v_tenant    pgrag_data.tenant;
+begin
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
+  if v_space.space_id in (v_tenant.active_space_id, v_tenant.next_space_id) then
+    return false;
+  elsif v_space.retired_at is not null then
+    raise exception using errcode = 'RG416', message = 'the space is retired', hint = 'Register another under a new name: pgrag.put_space.';
+  elsif v_tenant.next_space_id is not null then
+    raise exception using errcode = 'RG416', message = 'another space is beside the active one already',
+      hint = 'pgrag.retire_space ends that; pgrag.space_status shows it.';
+  end if;
+  update pgrag_data.tenant t set next_space_id = v_space.space_id, next_since = pg_current_xact_id() where t.tenant_id = v_tenant_id;
+  return true;
+end
+$$;
+
+comment on function pgrag.build_space is 'Begins to build an embedding space beside the tenant''s active one; returns whether that is new.';
+revoke all on function pgrag.build_space from public;
+
+-- sql/functions/switch_space.sql
+
+-- The space that was built beside the active one becomes the active one, which is beside it from then on: the same call the other
+-- way around switches back. One row changes, at once for everybody. Refused as long as a document in force has no embeddings there.
+create or replace function pgrag.switch_space(p_tenant text, p_space text) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+  v_space     pgrag_data.embedding_space := pgrag_private.find_space(v_tenant_id, p_space);
+  v_tenant    pgrag_data.tenant;
+  v_missing   bigint;
+begin
+  -- From here to our end no revision is activated: pgrag.activate holds the row too where there are two spaces.
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
+  if v_space.space_id = v_tenant.active_space_id then
+    return false;
+  elsif v_space.space_id is distinct from v_tenant.next_space_id then
+    raise exception using errcode = 'RG416', message = 'the space is not the one beside the active one',
+      hint = 'Build it first: pgrag.build_space, then pgrag.add_embeddings for what pgrag.missing_embeddings lists.';
+  end if;
+  v_missing := pgrag_private.missing_in_space(v_tenant_id, v_space.space_id);
+  if v_missing > 0 then
+    raise exception using errcode = 'RG416', message = 'documents in force have no embeddings in the space yet',
+      detail = format('documents: %s', v_missing), hint = 'pgrag.add_embeddings for what pgrag.missing_embeddings lists, then again.';
+  elsif v_tenant.next_since >= pg_snapshot_xmin(pg_current_snapshot()) then
+    -- A transaction from before there were two spaces may still activate a revision that has one.
+    raise exception using errcode = 'RG416', message = 'a transaction is still open that began before the space was beside the active one',
+      hint = 'Call again when it has ended; pg_stat_activity shows it by its age.';
+  end if;
+  update pgrag_data.tenant t set active_space_id = v_tenant.next_space_id, next_space_id = v_tenant.active_space_id, next_since = pg_current_xact_id()
+   where t.tenant_id = v_tenant_id;
+  return true;
+end
+$$;
+
+comment on function pgrag.switch_space is 'Makes the space beside the active one the active one, and the other way around; returns whether that changed anything.';
+revoke all on function pgrag.switch_space from public;
+
+-- sql/functions/retire_space.sql
+
+-- Gives up a space that is not the active one. It takes effect at once, and there is no way back; pgrag.maintain() deletes its
+-- embeddings bit by bit. Its definition stays, so that nobody takes its name for another.
+create or replace function pgrag.retire_space(p_tenant text, p_space text) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+  v_space     pgrag_data.embedding_space := pgrag_private.find_space(v_tenant_id, p_space);
+  v_tenant    pgrag_data.tenant;
+begin
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
+  if v_space.space_id = v_tenant.active_space_id then
+    raise exception using errcode = 'RG416', message = 'the space is the active one', hint = 'Switch to another first: pgrag.switch_space.';
+  end if;
+  update pgrag_data.tenant t set next_space_id = null, next_since = null where t.tenant_id = v_tenant_id and t.next_space_id = v_space.space_id;
+  update pgrag_data.embedding_space s set retired_at = clock_timestamp()
+   where s.tenant_id = v_tenant_id and s.space_id = v_space.space_id and s.retired_at is null;
+  return found;
+end
+$$;
+
+comment on function pgrag.retire_space is 'Gives up an embedding space that is not the active one; maintenance deletes its embeddings.';
+revoke all on function pgrag.retire_space from public;
+
+-- sql/functions/space_status.sql
+
+-- How far a tenant's spaces are: of the documents in force that have embeddings, how many have them in each space.
+create or replace function pgrag.space_status(p_tenant text)
+returns table (space text, state text, documents bigint, chunks bigint, missing bigint)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_tenant_id bigint := pgrag_private.find_tenant(p_tenant);
+begin
+  return query
+  select s.space::text,
+         case when s.retired_at is not null then 'retired'
+              when s.space_id = t.active_space_id then 'active'
+              when s.space_id = t.next_space_id then 'next'
+              else 'registered' end,
+         f.documents, f.chunks, case when s.retired_at is null then pgrag_private.missing_in_space(v_tenant_id, s.space_id) end
+    from pgrag_data.embedding_space s
+    join pgrag_data.tenant t on t.tenant_id = s.tenant_id
+   cross join lateral (
+     select count(*) as documents, coalesce(sum(r.chunk_count), 0)::bigint as chunks
+       from pgrag_data.document d
+       join pgrag_data.revision_space c on c.tenant_id = d.tenant_id and c.revision_id = d.active_revision_id and c.space_id = s.space_id
+       join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+      where d.tenant_id = v_tenant_id and d.deleted_at is null) f
+   where s.tenant_id = v_tenant_id
+   order by s.space_id;
+end
+$$;
+
+comment on function pgrag.space_status is 'The embedding spaces of a tenant: active, next, registered or retired, and how many documents in force are missing in each.';
+revoke all on function pgrag.space_status from public;
+
+-- sql/functions/add_embeddings.sql
+
+-- Embeddings of a verified revision in the active space or the one beside it, for chunks p_first, p_first + 1, …: what a change of
+-- encoder needs, and what a lost one left. The same again changes nothing. Each batch is checked, and with the last one the revision
+-- is complete in that space.
+create or replace function pgrag.add_embeddings(
+  p_document   text,
+  p_revision   text,
+  p_space      text,
+  p_first      integer,
+  p_embeddings public.vector[]
+) returns table (complete boolean, missing integer)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_document  pgrag_data.document := pgrag_private.find_document(pgrag_private.find_source(v_principal, null), p_document);
+  v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_space     pgrag_data.embedding_space := pgrag_private.find_space(v_principal.tenant_id, p_space);
+  v_count     integer := cardinality(p_embeddings);
+  v_active    boolean;
+  v_faults    text[];
+begin
+  if v_revision.state <> 'verified' then
+    raise exception using errcode = 'RG405', message = 'the revision is not verified',
+      hint = 'A staged revision gets its embeddings with its chunks: pgrag.add_chunks.';
+  elsif p_first is null or v_count is null or v_count not between 1 and 2000 or array_ndims(p_embeddings) > 1
+        or p_first < 1 or p_first > v_revision.chunk_count - v_count + 1 or array_position(p_embeddings, null) is not null then
+    raise exception using errcode = 'RG408', message = 'the batch of embeddings is malformed',
+      detail = format('the revision has chunks 1 to %s', v_revision.chunk_count),
+      hint = 'Pass 1 to 2000 embeddings, none null, for chunks that the revision has, numbered from p_first.';
+  end if;
+  select t.active_space_id = v_space.space_id into v_active from pgrag_data.tenant t
+   where t.tenant_id = v_principal.tenant_id and v_space.space_id in (t.active_space_id, t.next_space_id);
+  if not found then
+    raise exception using errcode = 'RG416', message = 'the space is neither the active one nor the one beside it',
+      hint = 'An operator begins a new one: pgrag.build_space.';
+  end if;
+
+  perform from pgrag_data.revision r
+    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for no key update;
+  perform pgrag_private.put_embeddings(v_revision, v_space, p_first, p_embeddings);
+  if exists (select from unnest(p_embeddings) with ordinality as u (embedding, n)
+               join pgrag_data.chunk_vec v on v.tenant_id = v_revision.tenant_id and v.space_id = v_space.space_id
+                and v.revision_id = v_revision.revision_id and v.chunk_no = p_first + (u.n - 1)::integer
+              where (coalesce(v.embedding operator(public.=) u.embedding, v.half operator(public.=) pgrag_private.half_of(v_space, u.embedding))) is not true) then
+    raise exception using errcode = 'RG403', message = 'the revision has other embeddings in the space',
+      hint = 'Embeddings do not change: another model is another space.';
+  end if;
+  v_faults := pgrag_private.embedding_faults(v_revision.tenant_id, v_revision.revision_id, v_space.space_id, p_first, p_first + v_count - 1);
+  if v_faults <> '{}' then
+    raise exception using errcode = 'RG305', message = 'the embeddings are not of their space', detail = array_to_string(v_faults, '; '),
+      hint = 'Encode the chunks with the space''s model.';
+  end if;
+
+  missing := v_revision.chunk_count - (select count(*)::integer from pgrag_data.chunk_vec v where v.tenant_id = v_revision.tenant_id
+                                          and v.space_id = v_space.space_id and v.revision_id = v_revision.revision_id);
+  complete := missing = 0;
+  if complete then
+    insert into pgrag_data.revision_space (tenant_id, revision_id, space_id)
+    values (v_revision.tenant_id, v_revision.revision_id, v_space.space_id) on conflict do nothing;
+    -- In no block yet: until maintenance has it there, it is compared. (A space beside the active one gets blocks when it has everything.)
+    if found and v_active then
+      update pgrag_data.document d set changed_xid = pg_current_xact_id()
+       where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.active_revision_id = v_revision.revision_id;
+    end if;
+  end if;
+  return next;
+end
+$$;
+
+comment on function pgrag.add_embeddings is 'Adds embeddings of a verified revision in the active space or the one beside it; says how many are still missing.';
+revoke all on function pgrag.add_embeddings from public;
+
+-- sql/functions/missing_embeddings.sql
+
+-- The next chunks of the writer's source that want an embedding in a space: of revisions in force that have embeddings in another, and
+-- with p_retained of all such revisions, so that a rollback finds its own. What to encode is the text, with title and section where the
+-- model's preprocessing takes them. Call it until it returns no row; others may be at it too, for the same again changes nothing.
+create or replace function pgrag.missing_embeddings(p_space text, p_limit integer default 256, p_retained boolean default false)
+returns table (document text, revision text, chunk_no integer, title text, section text, language text, text text)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_principal pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
+  v_source    pgrag_data.source := pgrag_private.find_source(v_principal, null);
+  v_space     pgrag_data.embedding_space := pgrag_private.find_space(v_principal.tenant_id, p_space);
+begin
+  if p_limit is null or p_limit not between 1 and 2000 then
+    raise exception using errcode = 'RG408', message = 'p_limit must be a whole number from 1 to 2000', hint = 'Call again for more.';
+  end if;
+  return query
+  select r.document::text, r.revision::text, c.chunk_no, r.title, c.section, c.language::text, c.text
+    from (select d.document, r.revision, r.revision_id, r.title
+            from pgrag_data.document d
+            join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.document_id = d.document_id and r.state = 'verified'
+                                      and (r.revision_id = d.active_revision_id or coalesce(p_retained, false))
+           where d.tenant_id = v_source.tenant_id and d.source_id = v_source.source_id and d.deleted_at is null
+             and exists (select from pgrag_data.revision_space s where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id)
+             and not exists (select from pgrag_data.revision_space s
+                              where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id and s.space_id = v_space.space_id)
+           order by r.revision_id
+           limit p_limit) r
+    join pgrag_data.chunk c on c.tenant_id = v_source.tenant_id and c.revision_id = r.revision_id
+   where not exists (select from pgrag_data.chunk_vec v where v.tenant_id = c.tenant_id and v.space_id = v_space.space_id
+                                                          and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
+   order by r.revision_id, c.chunk_no
+   limit p_limit;
+end
+$$;
+
+comment on function pgrag.missing_embeddings is 'The next chunks of the writer''s source that have no embedding in a space yet, for re-encoding.';
+revoke all on function pgrag.missing_embeddings from public;
 
 -- sql/functions/maintain.sql
 
@@ -4762,6 +5178,7 @@ revoke all on function pgrag.active_space from public;
 -- do one by one.
 --
 --   fold     rows of the ledger became sums
+--   purge    up to 20,000 embeddings of a retired space were deleted
 --   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
 --   renumber documents that came with a dump from a cluster whose transactions had higher numbers got numbers of this one
 --   create   a block is begun: a class of vectors has grown, or changed a good deal since its block was built
@@ -4792,6 +5209,12 @@ begin
   v_rows := pgrag_private.fold_scope_totals();
   if v_rows > 0 then
     return query select 'fold', null::bigint, v_rows, true, null::text;
+    return;
+  end if;
+
+  v_rows := pgrag_private.purge_retired_spaces();
+  if v_rows > 0 then
+    return query select 'purge', null::bigint, v_rows, true, null::text;
     return;
   end if;
 
@@ -4865,7 +5288,11 @@ begin
       return;
     end if;
     insert into pgrag_data.dense_block (tenant_id, space_id, acl_id, base_id, snapshot, system_identifier)
-    values (v_state.tenant_id, v_state.space_id, v_state.acl_id, case v_due when 'changes' then v_state.block_id end, pg_current_snapshot(), v_system)
+    select v_state.tenant_id, v_state.space_id, v_state.acl_id, case v_due when 'changes' then v_state.block_id end, pg_current_snapshot(), v_system
+      from pgrag_data.tenant t
+     -- Asked again under the very snapshot of the block: what gets its embedding later would be in no block, and not seen to have changed.
+     where t.tenant_id = v_state.tenant_id
+       and (v_state.space_id = t.active_space_id or pgrag_private.missing_in_space(v_state.tenant_id, v_state.space_id) = 0)
     on conflict do nothing
     returning * into v_block;
     continue when not found; -- another session has begun it
@@ -4929,7 +5356,7 @@ begin
                           where d.deleted_at is null and d.active_revision_id is not null limit 2000);
     exit when cardinality(v_revisions) = 0;
     v_documents := v_documents || extract(epoch from clock_timestamp() - v_began)::double precision * 1e6 / cardinality(v_revisions);
-    select v.embedding into v_query from pgrag_data.chunk_vec v
+    select coalesce(v.embedding, v.half::public.vector) into v_query from pgrag_data.chunk_vec v
      where v.tenant_id = v_sample.tenant_id and v.space_id = v_sample.space_id and v.revision_id = v_revisions[1 + v_turn % cardinality(v_revisions)] limit 1;
     v_count := (select count(*) from pgrag_data.chunk_vec v where v.tenant_id = v_sample.tenant_id and v.space_id = v_sample.space_id
                                                               and v.revision_id = any (v_revisions));
@@ -4947,7 +5374,7 @@ begin
     v_scope.tenant_id := v_block.tenant_id;
     v_scope.acls := array[v_block.acl_id];
     v_plan := ('class_blocks', array[v_block.block_id], v_scope.acls, array[v_block.vectors], '{}', '{}', '{}', 100, null);
-    select v.embedding into v_query
+    select coalesce(v.embedding, v.half::public.vector) into v_query
       from pgrag_data.document d
       join pgrag_data.chunk_vec v on v.tenant_id = d.tenant_id and v.space_id = v_block.space_id and v.revision_id = d.active_revision_id
      where d.tenant_id = v_block.tenant_id and d.acl_id <> v_block.acl_id offset v_turn * 20 limit 1;
@@ -5174,13 +5601,14 @@ grant execute on function
   pgrag.validate_reply(jsonb, jsonb, text),
   pgrag.excerpt(text, timestamptz, text),
   pgrag.can_read(text, text, text),
-  pgrag.active_space(text)
+  pgrag.active_space(text), pgrag.next_space(text)
   to pgrag_reader;
 
 -- Connectors: their own source, by their token.
 grant execute on function
   pgrag.writer_source(text),
-  pgrag.active_space(text),
+  pgrag.active_space(text), pgrag.next_space(text),
+  pgrag.add_embeddings(text, text, text, integer, public.vector[]), pgrag.missing_embeddings(text, integer, boolean),
   pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
                        text, text, text, text, int4range[], jsonb),
   pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
@@ -5204,7 +5632,8 @@ grant execute on function
 grant execute on function
   pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
-  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text),
+  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text), pgrag.build_space(text, text), pgrag.switch_space(text, text), pgrag.retire_space(text, text),
+  pgrag.space_status(text),
   pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status()
   to pgrag_operator;
 

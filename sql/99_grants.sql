@@ -20,13 +20,14 @@ grant execute on function
   pgrag.validate_reply(jsonb, jsonb, text),
   pgrag.excerpt(text, timestamptz, text),
   pgrag.can_read(text, text, text),
-  pgrag.active_space(text)
+  pgrag.active_space(text), pgrag.next_space(text)
   to pgrag_reader;
 
 -- Connectors: their own source, by their token.
 grant execute on function
   pgrag.writer_source(text),
-  pgrag.active_space(text),
+  pgrag.active_space(text), pgrag.next_space(text),
+  pgrag.add_embeddings(text, text, text, integer, public.vector[]), pgrag.missing_embeddings(text, integer, boolean),
   pgrag.stage_revision(text, text, text, text, text, text, text, text[], date, timestamptz, timestamptz,
                        text, text, text, text, int4range[], jsonb),
   pgrag.add_chunks(text, text, integer, text[], integer[], integer[], integer[], text[], integer[], text[], public.vector[]),
@@ -50,7 +51,8 @@ grant execute on function
 grant execute on function
   pgrag.put_tenant(text, text), pgrag.put_source(text, text, text[], text),
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
-  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text),
+  pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text), pgrag.build_space(text, text), pgrag.switch_space(text, text), pgrag.retire_space(text, text),
+  pgrag.space_status(text),
   pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status()
   to pgrag_operator;
 

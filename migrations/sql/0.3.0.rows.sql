@@ -11,3 +11,9 @@ select d.tenant_id, d.acl_id, d.source_id, r.languages, r.effective_to, count(*)
   join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
  where d.deleted_at is null
  group by 1, 2, 3, 4, 5;
+
+-- Verified with embeddings: complete in their space.
+insert into pgrag_data.revision_space (tenant_id, revision_id, space_id, completed_at)
+select r.tenant_id, r.revision_id, r.space_id, r.verified_at
+  from pgrag_data.revision r
+ where r.state = 'verified' and r.space_id is not null;

@@ -65,3 +65,32 @@ create table pgrag_data.search_cost (
 );
 alter table pgrag_data.search_cost enable row level security, force row level security;
 comment on table pgrag_data.search_cost is 'Measured costs that choose between exact search and blocks; pgrag.calibrate() writes them.';
+
+-- A space beside the active one, and half precision. The last check reads all embeddings, some seconds a million, while readers wait.
+alter table pgrag_data.tenant
+  add column next_space_id bigint,
+  add column next_since xid8,
+  add constraint tenant_next_space_fkey foreign key (tenant_id, next_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
+comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use, next_space_id one beside it.';
+alter table pgrag_data.embedding_space
+  add column retired_at timestamptz,
+  drop constraint embedding_space_dimension_check,
+  drop constraint embedding_space_storage_check,
+  add constraint embedding_space_dimension_check check (dimension between 1 and case storage when 'half' then 4000 else 2000 end),
+  add constraint embedding_space_storage_check check (storage in ('float', 'half'));
+create table pgrag_data.revision_space (
+  tenant_id    bigint not null,
+  revision_id  bigint not null,
+  space_id     bigint not null,
+  completed_at timestamptz not null default clock_timestamp(),
+  constraint revision_space_pkey primary key (tenant_id, revision_id, space_id),
+  constraint revision_space_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id),
+  constraint revision_space_space_fkey foreign key (tenant_id, space_id) references pgrag_data.embedding_space (tenant_id, space_id)
+);
+alter table pgrag_data.revision_space enable row level security, force row level security;
+comment on table pgrag_data.revision_space is 'The embedding spaces in which a revision has every embedding.';
+alter table pgrag_data.chunk_vec
+  add column half public.halfvec,
+  alter column half set storage plain,
+  alter column embedding drop not null,
+  add constraint chunk_vec_storage_check check (num_nonnulls(embedding, half) = 1);

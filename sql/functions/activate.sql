@@ -14,6 +14,7 @@ declare
   v_document  pgrag_data.document :=
     pgrag_private.find_document(pgrag_private.find_source(v_principal, p_source), p_document);
   v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_tenant    pgrag_data.tenant;
 begin
   if v_revision.state <> 'verified' then
     raise exception using errcode = 'RG405', message = 'the revision is not verified',
@@ -21,6 +22,17 @@ begin
   elsif v_revision.effective_from > clock_timestamp() then
     raise exception using errcode = 'RG405', message = 'the revision is not in force yet',
       detail = format('effective from %s', v_revision.effective_from), hint = 'Activate it on that day.';
+  end if;
+  -- Where a space is being built beside the active one, the row is held, so that pgrag.switch_space waits for us, and we for it.
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id;
+  if v_tenant.next_space_id is not null then
+    select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
+  end if;
+  if v_revision.space_id is not null and not exists (
+       select from pgrag_data.revision_space s
+        where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id = v_tenant.active_space_id) then
+    raise exception using errcode = 'RG416', message = 'the revision has no embeddings in the active space',
+      hint = 'pgrag.active_space() names it: pgrag.add_embeddings adds them.';
   end if;
   return pgrag_private.switch_revision(v_principal, v_document, v_revision, 'activate', p_expected_active, coalesce(p_restore, false));
 end

@@ -8,10 +8,7 @@ declare
   v_principal pgrag_private.principal := pgrag_private.current_principal(p_token, 'reader', 'writer');
 begin
   return query
-  select s.space, s.model, s.model_revision, s.dimension, s.metric, s.normalisation, s.preprocessing,
-         s.query_prefix, s.document_prefix, s.storage, s.zero_vectors
-    from pgrag_data.tenant t
-    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+  select s.* from pgrag_data.tenant t cross join lateral pgrag_private.described_space(t.tenant_id, t.active_space_id) s
    where t.tenant_id = v_principal.tenant_id;
 end
 $$;

@@ -21,6 +21,7 @@ declare
   v_source    pgrag_data.source := pgrag_private.find_source(v_principal, null);
   v_document  pgrag_data.document := pgrag_private.find_document(v_source, p_document);
   v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
+  v_space     pgrag_data.embedding_space;
   v_tenant    text;
   v_count     integer := cardinality(p_texts);
   v_added     integer := 0;
@@ -44,10 +45,7 @@ begin
     raise exception using errcode = 'RG305', message = 'embeddings come with a revision staged for a space, and only with it',
       hint = 'Stage the revision with p_space, and pass one embedding for each chunk.';
   end if;
-  if exists (select from unnest(p_embeddings) as u (e) where public.vector_dims(e) > 2000) then
-    raise exception using errcode = 'RG305', message = 'an embedding has more dimensions than a space can have',
-      detail = 'the bound is 2000', hint = 'Encode the chunks with the space''s model.';
-  end if;
+  select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
   select t.tenant into v_tenant from pgrag_data.tenant t where t.tenant_id = v_principal.tenant_id;
 
   -- The lock keeps verification, which freezes the revision, from passing between the check and the rows. It is the one
@@ -81,20 +79,12 @@ begin
       select v_revision.tenant_id, v_revision.revision_id, l.chunk_no, l.language,
              pgrag_private.lexeme_count(l.lexemes), l.lexemes
         from lexemes l
-    ), dense as (
-      insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
-      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
-      select v_revision.tenant_id, v_revision.space_id, v_revision.revision_id, a.chunk_no, e.embedding
-        from (select chunk_no from added
-              union
-              select c.chunk_no from pgrag_data.chunk c
-               where c.tenant_id = v_revision.tenant_id and c.revision_id = v_revision.revision_id
-                 and c.chunk_no between p_first and p_first + v_count - 1) a
-        join unnest(p_embeddings) with ordinality as e (embedding, n) on p_first + (e.n - 1)::integer = a.chunk_no
-       where e.embedding is not null
-      on conflict do nothing
     )
     select count(*) into v_added from added;
+    if p_embeddings is not null then
+      -- Also for chunks that came without one before: a retry completes what a failed encoder left.
+      perform pgrag_private.put_embeddings(v_revision, v_space, p_first, p_embeddings);
+    end if;
   end if;
 
   -- What was just added is what was sent. Looked at only where it was not: right after a bulk load the planner, which knows
@@ -112,7 +102,8 @@ begin
      and c.language = coalesce(u.language, v_revision.language)
     left join pgrag_data.chunk_vec v
       on v.tenant_id = c.tenant_id and v.space_id = v_revision.space_id and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no
-   where u.embedding is null or v.embedding operator(public.=) u.embedding;
+   where u.embedding is null
+      or coalesce(v.embedding operator(public.=) u.embedding, v.half operator(public.=) pgrag_private.half_of(v_space, u.embedding));
   if v_same <> v_count then
     raise exception using errcode = 'RG403', message = 'the revision has other chunks under these numbers, or is verified',
       hint = 'Revisions do not change: stage another, or send the same chunks again.';

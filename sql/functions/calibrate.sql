@@ -31,7 +31,7 @@ begin
                           where d.deleted_at is null and d.active_revision_id is not null limit 2000);
     exit when cardinality(v_revisions) = 0;
     v_documents := v_documents || extract(epoch from clock_timestamp() - v_began)::double precision * 1e6 / cardinality(v_revisions);
-    select v.embedding into v_query from pgrag_data.chunk_vec v
+    select coalesce(v.embedding, v.half::public.vector) into v_query from pgrag_data.chunk_vec v
      where v.tenant_id = v_sample.tenant_id and v.space_id = v_sample.space_id and v.revision_id = v_revisions[1 + v_turn % cardinality(v_revisions)] limit 1;
     v_count := (select count(*) from pgrag_data.chunk_vec v where v.tenant_id = v_sample.tenant_id and v.space_id = v_sample.space_id
                                                               and v.revision_id = any (v_revisions));
@@ -49,7 +49,7 @@ begin
     v_scope.tenant_id := v_block.tenant_id;
     v_scope.acls := array[v_block.acl_id];
     v_plan := ('class_blocks', array[v_block.block_id], v_scope.acls, array[v_block.vectors], '{}', '{}', '{}', 100, null);
-    select v.embedding into v_query
+    select coalesce(v.embedding, v.half::public.vector) into v_query
       from pgrag_data.document d
       join pgrag_data.chunk_vec v on v.tenant_id = d.tenant_id and v.space_id = v_block.space_id and v.revision_id = d.active_revision_id
      where d.tenant_id = v_block.tenant_id and d.acl_id <> v_block.acl_id offset v_turn * 20 limit 1;

@@ -4,6 +4,7 @@
 -- do one by one.
 --
 --   fold     rows of the ledger became sums
+--   purge    up to 20,000 embeddings of a retired space were deleted
 --   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
 --   renumber documents that came with a dump from a cluster whose transactions had higher numbers got numbers of this one
 --   create   a block is begun: a class of vectors has grown, or changed a good deal since its block was built
@@ -34,6 +35,12 @@ begin
   v_rows := pgrag_private.fold_scope_totals();
   if v_rows > 0 then
     return query select 'fold', null::bigint, v_rows, true, null::text;
+    return;
+  end if;
+
+  v_rows := pgrag_private.purge_retired_spaces();
+  if v_rows > 0 then
+    return query select 'purge', null::bigint, v_rows, true, null::text;
     return;
   end if;
 
@@ -107,7 +114,11 @@ begin
       return;
     end if;
     insert into pgrag_data.dense_block (tenant_id, space_id, acl_id, base_id, snapshot, system_identifier)
-    values (v_state.tenant_id, v_state.space_id, v_state.acl_id, case v_due when 'changes' then v_state.block_id end, pg_current_snapshot(), v_system)
+    select v_state.tenant_id, v_state.space_id, v_state.acl_id, case v_due when 'changes' then v_state.block_id end, pg_current_snapshot(), v_system
+      from pgrag_data.tenant t
+     -- Asked again under the very snapshot of the block: what gets its embedding later would be in no block, and not seen to have changed.
+     where t.tenant_id = v_state.tenant_id
+       and (v_state.space_id = t.active_space_id or pgrag_private.missing_in_space(v_state.tenant_id, v_state.space_id) = 0)
     on conflict do nothing
     returning * into v_block;
     continue when not found; -- another session has begun it

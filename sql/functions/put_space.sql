@@ -22,12 +22,13 @@ begin
   perform pgrag_private.check_name('space', p_space);
   perform pgrag_private.check_name('model', p_model);
   perform pgrag_private.check_name('model revision', p_model_revision);
-  if p_dimension is null or p_dimension not between 1 and 2000 or p_metric is distinct from 'cosine'
-     or p_normalisation is null or p_normalisation not in ('unit', 'none') or p_storage is distinct from 'float'
+  if p_storage is null or p_storage not in ('float', 'half')
+     or p_dimension is null or p_dimension not between 1 and (case p_storage when 'half' then 4000 else 2000 end) or p_metric is distinct from 'cosine'
+     or p_normalisation is null or p_normalisation not in ('unit', 'none')
      or p_zero_vectors is null or p_zero_vectors not in ('refuse', 'skip')
      or p_preprocessing is null or p_query_prefix is null or p_document_prefix is null then
     raise exception using errcode = 'RG407', message = 'the embedding space is not one that pgrag can hold',
-      hint = 'dimension 1 to 2000, metric cosine, normalisation unit or none, storage float, zero_vectors refuse or skip; nothing null.';
+      hint = 'dimension 1 to 2000, with storage half to 4000; metric cosine, normalisation unit or none, storage float or half, zero_vectors refuse or skip; nothing null.';
   end if;
   insert into pgrag_data.embedding_space (tenant_id, space, model, model_revision, dimension, metric, normalisation,
                                           preprocessing, query_prefix, document_prefix, storage, zero_vectors)

@@ -13,11 +13,9 @@ declare
   v_document  pgrag_data.document :=
     pgrag_private.find_document(pgrag_private.find_source(v_principal, null), p_document);
   v_revision  pgrag_data.revision := pgrag_private.find_revision(v_document, p_revision);
-  v_space     pgrag_data.embedding_space;
   v_body      text;
   v_spans     record;
   v_totals    record;
-  v_vectors   record;
   v_faults    text[] := '{}';
 begin
   select r.* into v_revision from pgrag_data.revision r
@@ -81,34 +79,7 @@ begin
   end if;
 
   if v_revision.space_id is not null then
-    select s.* into v_space from pgrag_data.embedding_space s
-     where s.tenant_id = v_revision.tenant_id and s.space_id = v_revision.space_id;
-    select count(*) as vectors,
-           count(*) filter (where public.vector_dims(v.embedding) <> v_space.dimension) as wrong_dimension,
-           -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
-           count(*) filter (where public.vector_norm(v.embedding) < 1e-15) as zero,
-           count(*) filter (where public.vector_norm(v.embedding) > 1e15) as too_long,
-           count(*) filter (where v_space.normalisation = 'unit' and public.vector_norm(v.embedding) >= 1e-15
-                              and abs(public.vector_norm(v.embedding) - 1) > 0.001) as not_unit
-      into v_vectors
-      from pgrag_data.chunk_vec v
-     where v.tenant_id = v_revision.tenant_id and v.space_id = v_revision.space_id and v.revision_id = v_revision.revision_id;
-    if v_vectors.vectors <> v_totals.chunks then
-      v_faults := v_faults || format('embedding count: %s for %s chunks', v_vectors.vectors, v_totals.chunks);
-    end if;
-    if v_vectors.wrong_dimension > 0 then
-      v_faults := v_faults || format('embedding dimension: %s have not the %s of space %s',
-                                     v_vectors.wrong_dimension, v_space.dimension, v_space.space);
-    end if;
-    if v_vectors.zero > 0 and v_space.zero_vectors = 'refuse' then
-      v_faults := v_faults || format('zero vectors: %s, which space %s refuses', v_vectors.zero, v_space.space);
-    end if;
-    if v_vectors.too_long > 0 then
-      v_faults := v_faults || format('normalisation: %s vectors are longer than 1e15, which no cosine can be taken of', v_vectors.too_long);
-    end if;
-    if v_vectors.not_unit > 0 then
-      v_faults := v_faults || format('normalisation: %s vectors of unit space %s are not of length 1', v_vectors.not_unit, v_space.space);
-    end if;
+    v_faults := v_faults || pgrag_private.embedding_faults(v_revision.tenant_id, v_revision.revision_id, v_revision.space_id, 1, v_totals.chunks);
   end if;
 
   if v_faults = '{}' then
@@ -116,6 +87,9 @@ begin
        set state = 'verified', verified_at = clock_timestamp(), chunk_count = v_totals.chunks, token_count = v_totals.tokens,
            lexeme_count = v_totals.lexemes, languages = v_totals.languages
      where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
+    insert into pgrag_data.revision_space (tenant_id, revision_id, space_id)
+    select v_revision.tenant_id, v_revision.revision_id, v_revision.space_id where v_revision.space_id is not null
+    on conflict do nothing;
     v_revision.state := 'verified';
   end if;
   return query select v_revision.state::text, v_totals.chunks, v_faults;

@@ -15,6 +15,7 @@ create policy pgrag_activation_engine on pgrag_data.activation for all to pgrag_
 create policy pgrag_chunk_engine on pgrag_data.chunk for all to pgrag_engine using (true) with check (true);
 create policy pgrag_chunk_lex_engine on pgrag_data.chunk_lex for all to pgrag_engine using (true) with check (true);
 create policy pgrag_chunk_vec_engine on pgrag_data.chunk_vec for all to pgrag_engine using (true) with check (true);
+create policy pgrag_revision_space_engine on pgrag_data.revision_space for all to pgrag_engine using (true) with check (true);
 create policy pgrag_scope_total_engine on pgrag_data.scope_total for all to pgrag_engine using (true) with check (true);
 create policy pgrag_dense_block_engine on pgrag_data.dense_block for all to pgrag_engine using (true) with check (true);
 create policy pgrag_search_cost_engine on pgrag_data.search_cost for all to pgrag_engine using (true) with check (true);
@@ -23,12 +24,12 @@ create policy pgrag_internal_key_engine on pgrag_private.internal_key for all to
 
 -- What the engine may do, table by table: it never truncates, and it deletes only what functions delete.
 grant select, insert, update on pgrag_data.tenant, pgrag_data.principal, pgrag_data.source, pgrag_data.document,
-  pgrag_data.revision to pgrag_engine;
-grant select, insert, delete on pgrag_data.membership to pgrag_engine;
+  pgrag_data.revision, pgrag_data.embedding_space to pgrag_engine;
+grant select, insert, delete on pgrag_data.membership, pgrag_data.chunk_vec, pgrag_data.revision_space to pgrag_engine;
 grant select, insert, update, delete on pgrag_data.dense_block, pgrag_data.scope_total to pgrag_engine;
 grant select, insert, update on pgrag_data.search_cost to pgrag_engine;
-grant select, insert on pgrag_data.acl, pgrag_data.acl_entry, pgrag_data.embedding_space, pgrag_data.revision_source,
-  pgrag_data.activation, pgrag_data.chunk, pgrag_data.chunk_lex, pgrag_data.chunk_vec to pgrag_engine;
+grant select, insert on pgrag_data.acl, pgrag_data.acl_entry, pgrag_data.revision_source,
+  pgrag_data.activation, pgrag_data.chunk, pgrag_data.chunk_lex to pgrag_engine;
 grant select, insert, update on pgrag_private.signing_key to pgrag_engine;
 grant select, insert on pgrag_private.internal_key to pgrag_engine;
 -- For pg_dump --role=pgrag_engine, which reads the state of the identity sequences.

@@ -6,8 +6,10 @@ create table pgrag_data.tenant (
   name            text not null,
   active_space_id bigint,
   created_at      timestamptz not null default transaction_timestamp(),
+  next_space_id   bigint,
+  next_since      xid8,               -- the transaction that put it there
   constraint tenant_pkey primary key (tenant_id),
   constraint tenant_tenant_key unique (tenant)
 );
 alter table pgrag_data.tenant enable row level security, force row level security;
-comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use.';
+comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use, next_space_id one beside it.';

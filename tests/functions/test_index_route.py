@@ -123,12 +123,12 @@ def test_both_routes_give_the_same_answer(worlds: list[World]) -> None:
     ("visible_row", ("= any ((@).acls)", "is not null")),
     ("lexical_lane", ("then count(*) filter (where tf% > 0) else", "then ($2).df[%] + 1 else")),  # frequencies that are not counted
     ("lexical_plans", ("v_plan.any_query || v_query end", "v_plan.any_query end")),  # the first word alone
-    ("visible_revisions", ("and r.metadata @> v_metadata", "and r.metadata @> v_metadata and r.metadata ? 't'")),
+    ("filtered_revisions", ("and r.metadata @> v_metadata", "and r.metadata @> v_metadata and r.metadata ? 't'")),
 ])  # fmt: skip
 def test_both_routes_control(worlds: list[World], function: str, change: tuple[str, str]) -> None:
     """Control: the comparison notices each of these."""
     world, dice, differ = worlds[0], random.Random(100), False
-    change = change if function != "visible_revisions" else ("and (v_metadata is null or r.metadata @> v_metadata)", "and (v_metadata is null or r.metadata @> v_metadata and v_metadata = '{}')")
+    change = change if function != "filtered_revisions" else ("and (v_metadata is null or r.metadata @> v_metadata)", "and (v_metadata is null or r.metadata @> v_metadata and v_metadata = '{}')")
     with scope_limit(world.database), patched(world.database, function, change), world.reader() as reader:
         for _ in range(QUESTIONS):
             question, mode, request = random_question(dice)
@@ -252,5 +252,5 @@ def test_filters_give_the_same_scope_on_both_routes(worlds: list[World]) -> None
             alice, bob = ({filter_: set(fenced) for name, filter_, fenced, _ in rows if name == who} for who in ("alice", "bob"))
             assert all(alice[filter_] <= bob[filter_] for filter_ in alice) and alice != bob  # bob may see all of these, and more
         for old, new in (("\n       and d.acl_id = any (p_acls)\n", "\n"), ("facet_keys_any(p_tenant_id, 'tag', v_tags))", "facet_keys_any(p_tenant_id, 'tags', v_tags))")):  # control
-            with patched(worlds[0].database, "visible_revisions", (old, new)):
+            with patched(worlds[0].database, "filtered_revisions", (old, new)):
                 assert any(fenced != indexed for _, _, fenced, indexed in superuser.execute(VISIBLE, (filters, worlds[0].tenant)))

@@ -7,7 +7,7 @@ begin atomic
     from pgrag_data.search_cost c;
 end;
 
--- Every class of vectors in the active spaces, the access lists and the tenants as wholes, with its blocks and how stale they are.
+-- Every class of vectors in the active spaces, and in those beside them that have everything: the access lists and the tenants as wholes, with its blocks and how stale they are.
 --   chunks    in force now             vectors, delta_vectors   in the blocks that serve
 --   loose     chunks of documents that changed since, which are compared one by one
 --   retired   vectors in the blocks that are in force no more
@@ -34,7 +34,7 @@ begin atomic
                     and b.state in ('copying', 'indexing'))
     from class c
     join pgrag_data.tenant t on t.tenant_id = c.tenant_id
-    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and s.space_id = t.active_space_id
+    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and (s.space_id = t.active_space_id or s.space_id = t.next_space_id and pgrag_private.missing_in_space(t.tenant_id, s.space_id) = 0)
     left join pgrag_data.dense_block m
       on m.tenant_id = c.tenant_id and m.space_id = s.space_id and m.acl_id is not distinct from c.acl_id and m.state = 'live' and m.base_id is null
     left join pgrag_data.dense_block d

@@ -24,7 +24,7 @@ begin
             join pgrag_data.revision r on r.tenant_id = p_block.tenant_id and r.revision_id = d.active_revision_id) n
    where n.before < 20000;
   execute format('insert into pgrag_block.%I (revision_id, chunk_no, embedding)
-      select v.revision_id, v.chunk_no, public.l2_normalize(v.embedding)::public.halfvec
+      select v.revision_id, v.chunk_no, coalesce(public.l2_normalize(v.embedding)::public.halfvec, public.l2_normalize(v.half))
         from unnest($1) as r (revision_id)
         join pgrag_data.chunk_vec v on v.tenant_id = $2 and v.space_id = $3 and v.revision_id = r.revision_id', 'b' || p_block.block_id)
     using v_revisions, p_block.tenant_id, p_block.space_id;
@@ -65,6 +65,29 @@ begin
   )
   select (select count(*) from taken) - (select count(*) from folded) into v_rows;
   return v_rows;
+end
+$$;
+
+-- Deletes what retired spaces still hold, so much at a time.
+create or replace function pgrag_private.purge_retired_spaces() returns bigint
+language plpgsql volatile parallel unsafe as $$
+declare
+  v_space pgrag_data.embedding_space;
+  v_rows  bigint;
+begin
+  for v_space in select s.* from pgrag_data.embedding_space s where s.retired_at is not null order by s.tenant_id, s.space_id loop
+    delete from pgrag_data.revision_space s where s.tenant_id = v_space.tenant_id and s.space_id = v_space.space_id;
+    delete from pgrag_data.chunk_vec v
+     where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
+       and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
+                                            where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
+                                            order by x.revision_id, x.chunk_no limit 20000 for update skip locked);
+    get diagnostics v_rows = row_count;
+    if v_rows > 0 then
+      return v_rows;
+    end if;
+  end loop;
+  return 0;
 end
 $$;
 

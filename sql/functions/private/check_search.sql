@@ -67,7 +67,7 @@ begin
   end if;
   select s.* into v_space
     from pgrag_data.tenant t
-    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id in (t.active_space_id, t.next_space_id)
    where t.tenant_id = p_tenant_id and s.space = p_space;
   if not found then
     raise exception using errcode = 'RG305', message = 'the embedding is not of the tenant''s active space',

@@ -21,6 +21,7 @@ declare
   v_found_no  integer[] := '{}';
   v_short     bigint[]  := '{}';
   v_revisions bigint[];
+  v_half      public.halfvec := public.l2_normalize(p_embedding)::public.halfvec;
 begin
   if p_plan.route <> 'exact' then
     select b.revisions, b.chunks, b.short_acls into v_found, v_found_no, v_short
@@ -40,7 +41,7 @@ begin
                   union -- a document may be in a block and have changed since
                   select b.revision_id, b.chunk_no, v.distance
                     from unnest(v_found, v_found_no) as b (revision_id, chunk_no)
-                   cross join lateral (select v.embedding operator(public.<=>) p_embedding as distance from pgrag_data.chunk_vec v
+                   cross join lateral (select coalesce(v.embedding operator(public.<=>) p_embedding, v.half operator(public.<=>) v_half) as distance from pgrag_data.chunk_vec v
                                         where v.tenant_id = p_scope.tenant_id and v.space_id = p_space_id
                                           and v.revision_id = b.revision_id and v.chunk_no = b.chunk_no offset 0) v) d
            where d.distance <> 'NaN'
@@ -59,11 +60,13 @@ create or replace function pgrag_private.compare_vectors(
 language plpgsql stable parallel restricted rows 100
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
+declare
+  v_half public.halfvec := public.l2_normalize(p_embedding)::public.halfvec;
 begin
   if p_conditions is null then
     return query
     select d.revision_id, d.chunk_no, d.distance
-      from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+      from (select v.revision_id, v.chunk_no, coalesce(v.embedding operator(public.<=>) p_embedding, v.half operator(public.<=>) v_half) as distance
               from unnest(p_revisions) as s (revision_id)
               join pgrag_data.chunk_vec v
                 on v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = s.revision_id
@@ -75,7 +78,7 @@ begin
   end if;
   return query
   select d.revision_id, d.chunk_no, d.distance
-    from (select v.revision_id, v.chunk_no, v.embedding operator(public.<=>) p_embedding as distance
+    from (select v.revision_id, v.chunk_no, coalesce(v.embedding operator(public.<=>) p_embedding, v.half operator(public.<=>) v_half) as distance
             from (select l.revision_id, l.chunk_no
                     from unnest(p_revisions) as s (revision_id)
                    cross join lateral (select c.revision_id, c.chunk_no, c.language, c.lexemes from pgrag_data.chunk_lex c

@@ -31,6 +31,7 @@ declare
   v_question    record;
   v_wordings    text[];
   v_embeddings  public.vector[];
+  v_halves      public.halfvec[];
   v_scope       pgrag_private.search_scope;
   v_index       boolean;
   -- Blocks have active revisions only: what was in force at another time is compared.
@@ -58,6 +59,7 @@ begin
     v_embeddings := array[p_search.embedding] || p_search.probe_embeddings;
     foreach v_embedding in array v_embeddings loop
       v_space := pgrag_private.check_embedding(v_tenant_id, p_search.space, v_embedding);
+      v_halves := v_halves || public.l2_normalize(v_embedding)::public.halfvec;
     end loop;
   end if;
   v_question := pgrag_private.parse_question(p_search.question);
@@ -134,7 +136,8 @@ begin
              case when v_embeddings is not null then
                -- Row by row: a scalar sub-select cannot become a join, which would touch rows outside the scope.
                -- A probe without a vector of its own is a wording of the question, and has the question's.
-               (select nullif(1 - (v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1])), 'NaN')
+               (select nullif(1 - coalesce(v.embedding operator(public.<=>) coalesce(v_embeddings[w.n + 1], v_embeddings[1]),
+                                          v.half operator(public.<=>) coalesce(v_halves[w.n + 1], v_halves[1])), 'NaN')
                   from pgrag_data.chunk_vec v
                  where v.tenant_id = v_tenant_id and v.space_id = v_space.space_id
                    and v.revision_id = c.revision_id and v.chunk_no = c.chunk_no)
