@@ -10,7 +10,7 @@ is read once, but the planner guesses (``rls_hnsw_initplan``). Lookup, search an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -290,7 +290,7 @@ class Pgrag:
         """As Arm says."""
         return self._connection.execute(self._SEARCH, self._parameters(question)).fetchall()
 
-    def _parameters(self, question: Asked) -> tuple[str, str, str]:
+    def _parameters(self, question: Asked) -> tuple[str, ...]:
         return question.text, question.vector, self._tokens[question.reader.name]
 
     def numbers(self, rows: list[Row]) -> list[int]:
@@ -455,9 +455,45 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
-Lane = Callable[[Server, Sequence[Reader]], Arm | None]
+class PgragLane(Pgrag):
+    """The reader's scope, the route and the dense lane of ``pgrag.search``, and the texts of the best K: without token, checks,
+    near-duplicates and provenance, which the other arms do not have either."""
 
+    _MAKE = """
+        create schema if not exists peer;
+        create or replace function peer.lane(p_tenant text, p_reader text, p_question text, p_embedding vector)
+        returns table (document text, span_start integer, text text)
+        language plpgsql stable set plan_cache_mode = force_generic_plan set jit = off as $$
+        #variable_conflict use_column
+        declare
+          v_tenant_id bigint := (select t.tenant_id from pgrag_data.tenant t where t.tenant = p_tenant);
+          v_reader_id bigint := (select p.principal_id from pgrag_data.principal p where p.tenant_id = v_tenant_id and p.name = p_reader);
+          v_space     pgrag_data.embedding_space;
+          v_search    pgrag_private.search_request;
+          v_scope     pgrag_private.search_scope;
+        begin
+          select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = v_tenant_id and s.space = 'synthetic';
+          v_search.question := p_question;
+          v_search.isolation := 'auto';
+          v_scope := pgrag_private.search_scope(v_tenant_id, v_reader_id, v_search);
+          return query
+          select d.document::text, c.span_start, c.text
+            from (select l.revision_id, l.chunk_no, l.cosine, l.chunk_id
+                    from pgrag_private.dense_lane(v_scope, pgrag_private.dense_plan(v_scope, v_space, 40, 'auto'), v_space.space_id, p_embedding, 40,
+                                                  null, null) l
+                   order by l.cosine desc, l.chunk_id limit 10) l
+            join pgrag_data.chunk c on c.tenant_id = v_tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no
+            join pgrag_data.revision r on r.tenant_id = v_tenant_id and r.revision_id = l.revision_id
+            join pgrag_data.document d on d.tenant_id = v_tenant_id and d.document_id = r.document_id
+           order by l.cosine desc, l.chunk_id;
+        end
+        $$"""
+    _SEARCH = "select document, span_start, text from peer.lane(%s, %s, %s, %s::vector)"
 
-def pgrag_lane(server: Server, readers: Sequence[Reader]) -> Arm | None:
-    """The dense lane without what ``pgrag.search`` puts around it; None as long as there is no such function."""
-    return None
+    def __init__(self, server: Server, readers: Sequence[Reader], tenant: str = TENANT) -> None:
+        super().__init__(server, readers, tenant)
+        self._connection.execute(self._MAKE)
+        self._tenant = tenant
+
+    def _parameters(self, question: Asked) -> tuple[str, ...]:
+        return self._tenant, question.reader.name, question.text, question.vector

@@ -27,7 +27,7 @@ from benchmarks import _metrics
 from benchmarks._durable import Folder, OutOfTime, kept
 from benchmarks._encoder import say
 from benchmarks._filtered import EACH, SHARES, Asked, Company, Reader, Vectors, nearest, recall
-from benchmarks._filtered_arms import Arm, K, Peer, Pgrag, Rls, Vectorscale
+from benchmarks._filtered_arms import Arm, K, Peer, Pgrag, PgragLane, Rls, Vectorscale
 from benchmarks._report import Report, plot
 from benchmarks._server import SETTINGS, Server
 from pgrag import _sql, embedded
@@ -235,11 +235,7 @@ class Size:
             if name == "pgrag":
                 built[name] = Pgrag(server, self.everyone)
             elif name == "pgrag_lane":
-                lane = made.pgrag_lane(server, self.everyone)
-                if lane is None:
-                    self.skipped[name] = "this pgrag has no function for the lane alone"
-                else:
-                    built[name] = lane
+                built[name] = PgragLane(server, self.everyone)
             elif name in ("rls_hnsw", "rls_hnsw_tuned"):
                 built[name] = Rls(dsn, DEFAULTS, Rls.ROLES["inline"])
             elif name == "rls_hnsw_initplan":
