@@ -93,11 +93,12 @@ begin
   end loop;
 
   for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
+    -- A second block, of what changed, is one more to search: only beside a block that is large in comparison.
     v_due := case
       when v_state.block_id is null then
         case when pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough, v_state.acl_id) then 'whole' end
       when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then 'none'
-      when v_state.retired > v_state.vectors / 5 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 4 then 'whole'
+      when v_state.retired > v_state.vectors / 8 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 16 then 'whole'
       when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
     -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
     continue when v_due is null or not pg_try_advisory_xact_lock(
