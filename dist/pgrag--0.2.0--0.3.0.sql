@@ -583,14 +583,26 @@ begin
 end
 $$;
 
+-- Built by several workers, an index lies in shared memory while it is built, of which a container often has little: then by one.
 create or replace function pgrag_private.index_block_table(p_block_id bigint) returns void
 language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_create constant text := format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100)',
+                                   'b' || p_block_id || '_embedding', 'b' || p_block_id);
 begin
-  execute format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100)', 'b' || p_block_id || '_embedding', 'b' || p_block_id);
+  begin
+    execute v_create;
+    return;
+  exception when disk_full or out_of_memory then
+    if current_setting('max_parallel_maintenance_workers') = '0' then
+      raise;
+    end if;
+    perform set_config('max_parallel_maintenance_workers', '0', true);
+  end;
+  execute v_create;
 exception when disk_full or out_of_memory then
   raise exception using errcode = 'RG113', message = 'the index of a block could not be built: ' || sqlerrm,
-    hint = 'Give the server more shared memory (in a container, --shm-size), or build with less: '
-           'set maintenance_work_mem, or max_parallel_maintenance_workers = 0.';
+    hint = 'Make room on disk, or build with less: set maintenance_work_mem.';
 end
 $$;
 
@@ -5107,11 +5119,12 @@ begin
   end loop;
 
   for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
+    -- A second block, of what changed, is one more to search: only beside a block that is large in comparison.
     v_due := case
       when v_state.block_id is null then
         case when pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough, v_state.acl_id) then 'whole' end
       when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then 'none'
-      when v_state.retired > v_state.vectors / 5 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 4 then 'whole'
+      when v_state.retired > v_state.vectors / 8 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 16 then 'whole'
       when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
     -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
     continue when v_due is null or not pg_try_advisory_xact_lock(

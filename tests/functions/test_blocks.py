@@ -366,3 +366,30 @@ def test_calibration_measures_and_keeps(world: World) -> None:
         assert at is not None and 0.001 < cost < 100_000, part
     assert {row[4] for row in status} == {"live"} and all(row[8] > 0 for row in status)
     assert dense(world)["policy"]["dense_costs"]["exact"] > 0
+
+
+@pytest.mark.contract("L4")
+def test_without_shared_memory_one_worker_builds_and_without_any_the_step_is_kept(world: World) -> None:
+    """A trigger stands for the server that has no memory for several workers, then for none."""
+    dice = random.Random(11)
+    filled(world, dice)
+    trigger = """
+        create function public.no_memory() returns event_trigger language plpgsql as $$
+          begin
+            if tg_tag = 'CREATE INDEX' and current_setting('max_parallel_maintenance_workers')::integer >= {} then
+              raise exception using errcode = '53100', message = 'could not resize shared memory segment';
+            end if;
+          end $$;
+        create event trigger no_memory on ddl_command_start execute function public.no_memory()"""
+    untrigger = "drop event trigger no_memory; drop function public.no_memory()"
+    with world.database.superuser() as superuser:
+        superuser.execute(trigger.format(0))
+        try:
+            with pytest.raises(psycopg.Error) as caught:
+                maintain(world)
+            assert caught.value.sqlstate == "RG113" and caught.value.diag.message_hint
+            superuser.execute(untrigger)
+            superuser.execute(trigger.format(1))
+            assert "index" in maintain(world)
+        finally:
+            superuser.execute(untrigger)

@@ -12,14 +12,26 @@ begin
 end
 $$;
 
+-- Built by several workers, an index lies in shared memory while it is built, of which a container often has little: then by one.
 create or replace function pgrag_private.index_block_table(p_block_id bigint) returns void
 language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_create constant text := format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100)',
+                                   'b' || p_block_id || '_embedding', 'b' || p_block_id);
 begin
-  execute format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100)', 'b' || p_block_id || '_embedding', 'b' || p_block_id);
+  begin
+    execute v_create;
+    return;
+  exception when disk_full or out_of_memory then
+    if current_setting('max_parallel_maintenance_workers') = '0' then
+      raise;
+    end if;
+    perform set_config('max_parallel_maintenance_workers', '0', true);
+  end;
+  execute v_create;
 exception when disk_full or out_of_memory then
   raise exception using errcode = 'RG113', message = 'the index of a block could not be built: ' || sqlerrm,
-    hint = 'Give the server more shared memory (in a container, --shm-size), or build with less: '
-           'set maintenance_work_mem, or max_parallel_maintenance_workers = 0.';
+    hint = 'Make room on disk, or build with less: set maintenance_work_mem.';
 end
 $$;
 
