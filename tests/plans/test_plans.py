@@ -228,7 +228,8 @@ def test_no_row_outside_the_scope_is_touched(world: Database, search: str) -> No
         assert found["chunk_lex_keys"][0] == found["revision_facets"][0] == found["revision_dated"][0] == 0
         assert read(found, "revision") <= 5 * OPEN + 1000  # those of the visible documents, and some for each hit
         lanes = {table: read(found, table) for table in ("chunk_lex", "chunk_vec", "chunk")}
-        assert max(lanes.values()) <= 6 * visible and lanes["chunk_lex"] + lanes["chunk_vec"] >= visible, lanes
+        # Vectors are read twice a wording where many are as near as the last, as all of these are.
+        assert max(lanes.values()) <= 9 * visible and lanes["chunk_lex"] + lanes["chunk_vec"] >= visible, lanes
         assert found["chunk_lex"][1] == found["chunk_vec"][1] == found["chunk"][1] == 0  # no sequential scan
     with world.reader("a", "bob") as reader:  # control: who may see more reads more
         found = counted(reader, MORE[search])
