@@ -3937,7 +3937,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 #variable_conflict use_column
 declare
   v_principal   pgrag_private.principal := pgrag_private.current_principal(null, 'writer');
-  v_space_id    bigint;
+  v_space       pgrag_data.embedding_space;
   v_document_id bigint;
   v_revision_id bigint;
   v_revision    text;
@@ -3966,7 +3966,10 @@ begin
   end if;
   perform pgrag_private.check_metadata(p_metadata, 'RG408', 'the metadata');
   if p_space is not null then
-    v_space_id := (pgrag_private.find_space(v_principal.tenant_id, p_space)).space_id;
+    v_space := pgrag_private.find_space(v_principal.tenant_id, p_space);
+    if v_space.retired_at is not null then
+      raise exception using errcode = 'RG416', message = 'the space is retired', hint = 'pgrag.active_space() names the one to encode in.';
+    end if;
   end if;
 
   v_hash := pgrag_private.fingerprint(
@@ -3994,7 +3997,7 @@ begin
                                    effective_from, effective_to, parser, chunker, tokenizer, space_id, skips, metadata)
   values (v_principal.tenant_id, v_document_id, v_revision, v_hash, p_title, p_language, p_product, p_version, p_tags, p_dated,
           coalesce(p_effective_from, '-infinity'), coalesce(p_effective_to, 'infinity'),
-          p_parser, p_chunker, p_tokenizer, v_space_id, p_skips, p_metadata)
+          p_parser, p_chunker, p_tokenizer, v_space.space_id, p_skips, p_metadata)
   on conflict on constraint revision_revision_key do nothing
   returning revision_id into v_revision_id;
   if v_revision_id is not null then
