@@ -1,3 +1,3 @@
 -- Costs of one machine, until pgrag.calibrate() measures those of this one.
-insert into pgrag_data.search_cost (part, microseconds) values ('document', 2), ('vector', 1.2), ('block', 2000)
+insert into pgrag_data.search_cost (part, microseconds) values ('document', 2), ('vector', 1), ('block', 1500)
   on conflict on constraint search_cost_pkey do nothing;
