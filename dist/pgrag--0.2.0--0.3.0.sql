@@ -500,7 +500,6 @@ comment on table pgrag_data.search_cost is 'Measured costs that choose between e
 -- A space beside the active one, and half precision. The last check reads all embeddings, some seconds a million, while readers wait.
 alter table pgrag_data.tenant
   add column next_space_id bigint,
-  add column next_since xid8,
   add constraint tenant_next_space_fkey foreign key (tenant_id, next_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
 comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use, next_space_id one beside it.';
 alter table pgrag_data.embedding_space
@@ -2151,8 +2150,10 @@ language sql stable parallel restricted
 begin atomic
   select count(*)
     from pgrag_data.document d
-   where d.tenant_id = p_tenant_id and d.deleted_at is null and d.active_revision_id is not null
-     and exists (select from pgrag_data.revision_space s where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id)
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+   where d.tenant_id = p_tenant_id and d.deleted_at is null
+     and (r.space_id is not null -- also where that space is retired and gone
+          or exists (select from pgrag_data.revision_space s where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id))
      and not exists (select from pgrag_data.revision_space s
                       where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id and s.space_id = p_space_id);
 end;
@@ -2613,13 +2614,15 @@ declare
   v_space pgrag_data.embedding_space;
   v_rows  bigint;
 begin
-  for v_space in select s.* from pgrag_data.embedding_space s where s.retired_at is not null order by s.tenant_id, s.space_id loop
+  for v_space in select s.* from pgrag_data.embedding_space s where s.retired_at is not null
+                    and exists (select from pgrag_data.chunk_vec v where v.tenant_id = s.tenant_id and v.space_id = s.space_id)
+                  order by s.tenant_id, s.space_id for no key update skip locked loop
     delete from pgrag_data.revision_space s where s.tenant_id = v_space.tenant_id and s.space_id = v_space.space_id;
     delete from pgrag_data.chunk_vec v
      where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
        and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
                                             where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
-                                            order by x.revision_id, x.chunk_no limit 20000 for update skip locked);
+                                            order by x.revision_id, x.chunk_no limit 20000);
     get diagnostics v_rows = row_count;
     if v_rows > 0 then
       return v_rows;
@@ -3941,7 +3944,9 @@ declare
   v_document_id bigint;
   v_revision_id bigint;
   v_revision    text;
+  v_name        text;
   v_hash        bytea;
+  v_first       bytea;
   v_existing    record;
 begin
   perform pgrag_private.check_document(p_document);
@@ -3972,13 +3977,26 @@ begin
     end if;
   end if;
 
-  v_hash := pgrag_private.fingerprint(
-    p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
-    coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
-    p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
-  if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
-    v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
-  end if;
+  -- The space is part of the hash, but the same content that was encoded for another space of the tenant is the same revision.
+  for v_name in select p_space union all
+                select s.space from (select s.space from pgrag_data.embedding_space s
+                                      where s.tenant_id = v_principal.tenant_id and s.space <> p_space order by s.space_id desc) s loop
+    v_hash := pgrag_private.fingerprint(
+      p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
+      coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
+      p_parser, p_chunker, p_tokenizer, v_name, p_skips::text);
+    if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
+      v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
+    end if;
+    v_first := coalesce(v_first, v_hash);
+    exit when exists (
+      select from pgrag_data.document d
+        join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.document_id = d.document_id
+       where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document
+         and r.content_hash = v_hash and r.revision = coalesce(p_revision, r.revision)
+         and (v_name is not distinct from p_space or r.state = 'verified'));
+    v_hash := v_first;
+  end loop;
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
 
   -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does
@@ -4301,11 +4319,8 @@ begin
     raise exception using errcode = 'RG405', message = 'the revision is not in force yet',
       detail = format('effective from %s', v_revision.effective_from), hint = 'Activate it on that day.';
   end if;
-  -- Where a space is being built beside the active one, the row is held, so that pgrag.switch_space waits for us, and we for it.
-  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id;
-  if v_tenant.next_space_id is not null then
-    select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
-  end if;
+  -- The row is held, beside others, so that pgrag.switch_space waits for us, and we for it.
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
   if v_revision.space_id is not null and not exists (
        select from pgrag_data.revision_space s
         where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id = v_tenant.active_space_id) then
@@ -4819,6 +4834,7 @@ declare
   v_tenant    pgrag_data.tenant;
 begin
   select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
+  v_space := pgrag_private.find_space(v_tenant_id, p_space); -- as it is under the lock: it may just have been retired
   if v_space.space_id in (v_tenant.active_space_id, v_tenant.next_space_id) then
     return false;
   elsif v_space.retired_at is not null then
@@ -4827,7 +4843,7 @@ begin
     raise exception using errcode = 'RG416', message = 'another space is beside the active one already',
       hint = 'pgrag.retire_space ends that; pgrag.space_status shows it.';
   end if;
-  update pgrag_data.tenant t set next_space_id = v_space.space_id, next_since = pg_current_xact_id() where t.tenant_id = v_tenant_id;
+  update pgrag_data.tenant t set next_space_id = v_space.space_id where t.tenant_id = v_tenant_id;
   return true;
 end
 $$;
@@ -4847,7 +4863,11 @@ declare
   v_tenant    pgrag_data.tenant;
   v_missing   bigint;
 begin
-  -- From here to our end no revision is activated: pgrag.activate holds the row too where there are two spaces.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception using errcode = 'RG416', message = 'spaces are switched in a read-committed transaction only',
+      hint = 'Call it by itself: under an older snapshot, what was activated since would not be seen.';
+  end if;
+  -- From here to our end no revision is activated: pgrag.activate holds the row too.
   select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
   if v_space.space_id = v_tenant.active_space_id then
     return false;
@@ -4859,13 +4879,8 @@ begin
   if v_missing > 0 then
     raise exception using errcode = 'RG416', message = 'documents in force have no embeddings in the space yet',
       detail = format('documents: %s', v_missing), hint = 'pgrag.add_embeddings for what pgrag.missing_embeddings lists, then again.';
-  elsif v_tenant.next_since >= pg_snapshot_xmin(pg_current_snapshot()) and v_tenant.next_since < pg_snapshot_xmax(pg_current_snapshot()) then
-    -- A transaction from before there were two spaces may still activate a revision that has one. (A number from the future came with a
-    -- dump, and no transaction of this system is older.)
-    raise exception using errcode = 'RG416', message = 'a transaction is still open that began before the space was beside the active one',
-      hint = 'Call again when it has ended; pg_stat_activity shows it by its age.';
   end if;
-  update pgrag_data.tenant t set active_space_id = v_tenant.next_space_id, next_space_id = v_tenant.active_space_id, next_since = pg_current_xact_id()
+  update pgrag_data.tenant t set active_space_id = v_tenant.next_space_id, next_space_id = v_tenant.active_space_id
    where t.tenant_id = v_tenant_id;
   return true;
 end
@@ -4889,7 +4904,7 @@ begin
   if v_space.space_id = v_tenant.active_space_id then
     raise exception using errcode = 'RG416', message = 'the space is the active one', hint = 'Switch to another first: pgrag.switch_space.';
   end if;
-  update pgrag_data.tenant t set next_space_id = null, next_since = null where t.tenant_id = v_tenant_id and t.next_space_id = v_space.space_id;
+  update pgrag_data.tenant t set next_space_id = null where t.tenant_id = v_tenant_id and t.next_space_id = v_space.space_id;
   update pgrag_data.embedding_space s set retired_at = clock_timestamp()
    where s.tenant_id = v_tenant_id and s.space_id = v_space.space_id and s.retired_at is null;
   return found;
@@ -4971,8 +4986,9 @@ begin
       hint = 'An operator begins a new one: pgrag.build_space.';
   end if;
 
-  perform from pgrag_data.revision r
-    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for no key update;
+  -- An update, not a lock: in a repeatable-read transaction the batch of another since must fail ours, or neither counts itself the last.
+  update pgrag_data.revision r set chunk_count = r.chunk_count
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
   perform pgrag_private.put_embeddings(v_revision, v_space, p_first, p_embeddings);
   if exists (select from unnest(p_embeddings) with ordinality as u (embedding, n)
                join pgrag_data.chunk_vec v on v.tenant_id = v_revision.tenant_id and v.space_id = v_space.space_id
@@ -4994,7 +5010,10 @@ begin
     insert into pgrag_data.revision_space (tenant_id, revision_id, space_id)
     values (v_revision.tenant_id, v_revision.revision_id, v_space.space_id) on conflict do nothing;
     -- In no block yet: until maintenance has it there, it is compared. (A space beside the active one gets blocks when it has everything.)
-    if found and v_active then
+    -- Nor in one of any space, if these are its first: until now it was not missing there.
+    if found and (v_active or not exists (select from pgrag_data.revision_space s
+                                           where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id
+                                             and s.space_id <> v_space.space_id)) then
       update pgrag_data.document d set changed_xid = pg_current_xact_id()
        where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.active_revision_id = v_revision.revision_id;
     end if;
@@ -5030,7 +5049,8 @@ begin
             join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.document_id = d.document_id and r.state = 'verified'
                                       and (r.revision_id = d.active_revision_id or coalesce(p_retained, false))
            where d.tenant_id = v_source.tenant_id and d.source_id = v_source.source_id and d.deleted_at is null
-             and exists (select from pgrag_data.revision_space s where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id)
+             and (r.space_id is not null
+                  or exists (select from pgrag_data.revision_space s where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id))
              and not exists (select from pgrag_data.revision_space s
                               where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id and s.space_id = v_space.space_id)
            order by r.revision_id

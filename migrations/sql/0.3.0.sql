@@ -69,7 +69,6 @@ comment on table pgrag_data.search_cost is 'Measured costs that choose between e
 -- A space beside the active one, and half precision. The last check reads all embeddings, some seconds a million, while readers wait.
 alter table pgrag_data.tenant
   add column next_space_id bigint,
-  add column next_since xid8,
   add constraint tenant_next_space_fkey foreign key (tenant_id, next_space_id) references pgrag_data.embedding_space (tenant_id, space_id);
 comment on table pgrag_data.tenant is 'Tenants; active_space_id is the embedding space that new revisions and dense questions use, next_space_id one beside it.';
 alter table pgrag_data.embedding_space

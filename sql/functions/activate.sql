@@ -23,11 +23,8 @@ begin
     raise exception using errcode = 'RG405', message = 'the revision is not in force yet',
       detail = format('effective from %s', v_revision.effective_from), hint = 'Activate it on that day.';
   end if;
-  -- Where a space is being built beside the active one, the row is held, so that pgrag.switch_space waits for us, and we for it.
-  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id;
-  if v_tenant.next_space_id is not null then
-    select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
-  end if;
+  -- The row is held, beside others, so that pgrag.switch_space waits for us, and we for it.
+  select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
   if v_revision.space_id is not null and not exists (
        select from pgrag_data.revision_space s
         where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id = v_tenant.active_space_id) then

@@ -35,8 +35,9 @@ begin
       hint = 'An operator begins a new one: pgrag.build_space.';
   end if;
 
-  perform from pgrag_data.revision r
-    where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id for no key update;
+  -- An update, not a lock: in a repeatable-read transaction the batch of another since must fail ours, or neither counts itself the last.
+  update pgrag_data.revision r set chunk_count = r.chunk_count
+   where r.tenant_id = v_revision.tenant_id and r.revision_id = v_revision.revision_id;
   perform pgrag_private.put_embeddings(v_revision, v_space, p_first, p_embeddings);
   if exists (select from unnest(p_embeddings) with ordinality as u (embedding, n)
                join pgrag_data.chunk_vec v on v.tenant_id = v_revision.tenant_id and v.space_id = v_space.space_id
@@ -58,7 +59,10 @@ begin
     insert into pgrag_data.revision_space (tenant_id, revision_id, space_id)
     values (v_revision.tenant_id, v_revision.revision_id, v_space.space_id) on conflict do nothing;
     -- In no block yet: until maintenance has it there, it is compared. (A space beside the active one gets blocks when it has everything.)
-    if found and v_active then
+    -- Nor in one of any space, if these are its first: until now it was not missing there.
+    if found and (v_active or not exists (select from pgrag_data.revision_space s
+                                           where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id
+                                             and s.space_id <> v_space.space_id)) then
       update pgrag_data.document d set changed_xid = pg_current_xact_id()
        where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.active_revision_id = v_revision.revision_id;
     end if;

@@ -9,6 +9,7 @@ declare
   v_tenant    pgrag_data.tenant;
 begin
   select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
+  v_space := pgrag_private.find_space(v_tenant_id, p_space); -- as it is under the lock: it may just have been retired
   if v_space.space_id in (v_tenant.active_space_id, v_tenant.next_space_id) then
     return false;
   elsif v_space.retired_at is not null then
@@ -17,7 +18,7 @@ begin
     raise exception using errcode = 'RG416', message = 'another space is beside the active one already',
       hint = 'pgrag.retire_space ends that; pgrag.space_status shows it.';
   end if;
-  update pgrag_data.tenant t set next_space_id = v_space.space_id, next_since = pg_current_xact_id() where t.tenant_id = v_tenant_id;
+  update pgrag_data.tenant t set next_space_id = v_space.space_id where t.tenant_id = v_tenant_id;
   return true;
 end
 $$;

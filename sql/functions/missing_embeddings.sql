@@ -20,7 +20,8 @@ begin
             join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.document_id = d.document_id and r.state = 'verified'
                                       and (r.revision_id = d.active_revision_id or coalesce(p_retained, false))
            where d.tenant_id = v_source.tenant_id and d.source_id = v_source.source_id and d.deleted_at is null
-             and exists (select from pgrag_data.revision_space s where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id)
+             and (r.space_id is not null
+                  or exists (select from pgrag_data.revision_space s where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id))
              and not exists (select from pgrag_data.revision_space s
                               where s.tenant_id = r.tenant_id and s.revision_id = r.revision_id and s.space_id = v_space.space_id)
            order by r.revision_id

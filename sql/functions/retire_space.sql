@@ -11,7 +11,7 @@ begin
   if v_space.space_id = v_tenant.active_space_id then
     raise exception using errcode = 'RG416', message = 'the space is the active one', hint = 'Switch to another first: pgrag.switch_space.';
   end if;
-  update pgrag_data.tenant t set next_space_id = null, next_since = null where t.tenant_id = v_tenant_id and t.next_space_id = v_space.space_id;
+  update pgrag_data.tenant t set next_space_id = null where t.tenant_id = v_tenant_id and t.next_space_id = v_space.space_id;
   update pgrag_data.embedding_space s set retired_at = clock_timestamp()
    where s.tenant_id = v_tenant_id and s.space_id = v_space.space_id and s.retired_at is null;
   return found;

@@ -29,7 +29,9 @@ declare
   v_document_id bigint;
   v_revision_id bigint;
   v_revision    text;
+  v_name        text;
   v_hash        bytea;
+  v_first       bytea;
   v_existing    record;
 begin
   perform pgrag_private.check_document(p_document);
@@ -60,13 +62,26 @@ begin
     end if;
   end if;
 
-  v_hash := pgrag_private.fingerprint(
-    p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
-    coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
-    p_parser, p_chunker, p_tokenizer, p_space, p_skips::text);
-  if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
-    v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
-  end if;
+  -- The space is part of the hash, but the same content that was encoded for another space of the tenant is the same revision.
+  for v_name in select p_space union all
+                select s.space from (select s.space from pgrag_data.embedding_space s
+                                      where s.tenant_id = v_principal.tenant_id and s.space <> p_space order by s.space_id desc) s loop
+    v_hash := pgrag_private.fingerprint(
+      p_body, p_title, p_language, p_product, p_version, p_tags::text, p_dated::text,
+      coalesce(p_effective_from, '-infinity')::text, coalesce(p_effective_to, 'infinity')::text,
+      p_parser, p_chunker, p_tokenizer, v_name, p_skips::text);
+    if p_metadata <> '{}' then -- without any, the hash is what it was before there was metadata
+      v_hash := pgrag_private.fingerprint(encode(v_hash, 'hex'), p_metadata::text);
+    end if;
+    v_first := coalesce(v_first, v_hash);
+    exit when exists (
+      select from pgrag_data.document d
+        join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.document_id = d.document_id
+       where d.tenant_id = v_principal.tenant_id and d.source_id = v_principal.source_id and d.document = p_document
+         and r.content_hash = v_hash and r.revision = coalesce(p_revision, r.revision)
+         and (v_name is not distinct from p_space or r.state = 'verified'));
+    v_hash := v_first;
+  end loop;
   v_revision := pgrag_private.check_name('revision', coalesce(p_revision, left(encode(v_hash, 'hex'), 16)));
 
   -- A new document lets nobody in until pgrag.set_access says who. Looked for first: an insert, even one that does

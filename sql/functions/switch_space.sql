@@ -8,7 +8,11 @@ declare
   v_tenant    pgrag_data.tenant;
   v_missing   bigint;
 begin
-  -- From here to our end no revision is activated: pgrag.activate holds the row too where there are two spaces.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception using errcode = 'RG416', message = 'spaces are switched in a read-committed transaction only',
+      hint = 'Call it by itself: under an older snapshot, what was activated since would not be seen.';
+  end if;
+  -- From here to our end no revision is activated: pgrag.activate holds the row too.
   select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_tenant_id for no key update;
   if v_space.space_id = v_tenant.active_space_id then
     return false;
@@ -20,13 +24,8 @@ begin
   if v_missing > 0 then
     raise exception using errcode = 'RG416', message = 'documents in force have no embeddings in the space yet',
       detail = format('documents: %s', v_missing), hint = 'pgrag.add_embeddings for what pgrag.missing_embeddings lists, then again.';
-  elsif v_tenant.next_since >= pg_snapshot_xmin(pg_current_snapshot()) and v_tenant.next_since < pg_snapshot_xmax(pg_current_snapshot()) then
-    -- A transaction from before there were two spaces may still activate a revision that has one. (A number from the future came with a
-    -- dump, and no transaction of this system is older.)
-    raise exception using errcode = 'RG416', message = 'a transaction is still open that began before the space was beside the active one',
-      hint = 'Call again when it has ended; pg_stat_activity shows it by its age.';
   end if;
-  update pgrag_data.tenant t set active_space_id = v_tenant.next_space_id, next_space_id = v_tenant.active_space_id, next_since = pg_current_xact_id()
+  update pgrag_data.tenant t set active_space_id = v_tenant.next_space_id, next_space_id = v_tenant.active_space_id
    where t.tenant_id = v_tenant_id;
   return true;
 end

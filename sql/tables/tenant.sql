@@ -7,7 +7,6 @@ create table pgrag_data.tenant (
   active_space_id bigint,
   created_at      timestamptz not null default transaction_timestamp(),
   next_space_id   bigint,
-  next_since      xid8,               -- the transaction that put it there
   constraint tenant_pkey primary key (tenant_id),
   constraint tenant_tenant_key unique (tenant)
 );

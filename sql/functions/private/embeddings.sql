@@ -80,8 +80,10 @@ language sql stable parallel restricted
 begin atomic
   select count(*)
     from pgrag_data.document d
-   where d.tenant_id = p_tenant_id and d.deleted_at is null and d.active_revision_id is not null
-     and exists (select from pgrag_data.revision_space s where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id)
+    join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+   where d.tenant_id = p_tenant_id and d.deleted_at is null
+     and (r.space_id is not null -- also where that space is retired and gone
+          or exists (select from pgrag_data.revision_space s where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id))
      and not exists (select from pgrag_data.revision_space s
                       where s.tenant_id = d.tenant_id and s.revision_id = d.active_revision_id and s.space_id = p_space_id);
 end;
