@@ -9,13 +9,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgrag.errors import EmbeddingError, InvalidInput
-from pgrag.models import Packet, Reply
+from pgrag.models import MissingEmbedding, Packet, Reply
 from pgrag.protocols import Chunk, Embedder, EmbeddingSpace
 
 Vector = Sequence[float] | NDArray[Any]
@@ -31,7 +32,7 @@ _IDENTITY = (
     "document_prefix",
 )
 MOST_PROBES = 4
-_BATCH_CHUNKS = 500
+BATCH_CHUNKS = 500
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
@@ -264,31 +265,55 @@ def _no_constant(name: str) -> NoReturn:
 # -- Embeddings ----------------------------------------------------------------------------------------
 
 
-def check_space(embedder: Embedder, active: EmbeddingSpace | None) -> EmbeddingSpace:
-    """The tenant's active space, if the embedder's vectors belong to it. Equal dimensions prove nothing.
+def check_space(
+    embedder: Embedder, space: EmbeddingSpace | None, which: str = "the tenant's active space"
+) -> EmbeddingSpace:
+    """The space, if the embedder's vectors belong to it. Equal dimensions prove nothing.
 
     The space's name is the tenant's own affair, and so is what its database does with vectors (storage,
     zero vectors). Raises EmbeddingError (RG305).
     """
-    if active is None:
+    if space is None:
         raise EmbeddingError(
             "the tenant has no embedding space",
             code="RG305",
             hint='An operator registers one with put_space; until then, search with mode="lexical".',
         )
     ours = embedder.space
-    different = [name for name in _IDENTITY if getattr(ours, name) != getattr(active, name)]
+    different = _different(embedder, space)
     if different:
         raise EmbeddingError(
-            "the embedder's vectors are not of the tenant's active space",
+            f"the embedder's vectors are not of {which}",
             code="RG305",
             detail="; ".join(
-                f"{name}: {getattr(ours, name)!r:.100}, and the space has {getattr(active, name)!r:.100}"
+                f"{name}: {getattr(ours, name)!r:.100}, and the space has {getattr(space, name)!r:.100}"
                 for name in different
             ),
-            hint=f"Use the model of space {active.space}, or have an operator register this one's space.",
+            hint=f"Use the model of space {space.space}, or have an operator register this one's space.",
         )
-    return active
+    return space
+
+
+def _different(embedder: Embedder, space: EmbeddingSpace) -> list[str]:
+    return [name for name in _IDENTITY if getattr(embedder.space, name) != getattr(space, name)]
+
+
+def encoders(
+    embedder: Embedder,
+    also: Embedder | None,
+    active: EmbeddingSpace | None,
+    beside: EmbeddingSpace | None,
+) -> list[tuple[Embedder, EmbeddingSpace]]:
+    """The active space and, with a second embedder, the one beside it, each with the embedder that is its.
+
+    Which embedder is whose changes with a switch, and may change while a folder is ingested.
+    """
+    if also and active and _different(embedder, active) and not _different(also, active):
+        embedder, also = also, embedder
+    found = [(embedder, check_space(embedder, active))]
+    if also is not None and beside is not None:
+        found.append((also, check_space(also, beside, "the space beside the active one")))
+    return found
 
 
 def check_processor(embedder: Embedder, source: str, processors: Sequence[str]) -> None:
@@ -351,12 +376,24 @@ def batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, Sequence[Chunk]]]:
     first = size = 0
     for index, chunk in enumerate(chunks):
         weight = len(chunk.text.encode("utf-8", "surrogatepass"))
-        if index - first >= _BATCH_CHUNKS or (index > first and size + weight > _BATCH_BYTES):
+        if index - first >= BATCH_CHUNKS or (index > first and size + weight > _BATCH_BYTES):
             yield first, chunks[first:index]
             first, size = index, 0
         size += weight
     if first < len(chunks):
         yield first, chunks[first:]
+
+
+def runs(missing: Sequence[MissingEmbedding]) -> Iterator[tuple[int, Sequence[MissingEmbedding]]]:
+    """The chunks in runs of one revision and consecutive numbers, each with the index of its first."""
+    first = 0
+    for index, (before, after) in enumerate(pairwise(missing), 1):
+        follows = (before.document, before.revision, before.chunk_no + 1)
+        if (after.document, after.revision, after.chunk_no) != follows:
+            yield first, missing[first:index]
+            first = index
+    if missing:
+        yield first, missing[first:]
 
 
 def names(what: str, given: Sequence[str]) -> list[str]:

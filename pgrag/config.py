@@ -15,6 +15,9 @@
     reranker          PGRAG_RERANKER            reranker = "mmr"               as load_reranker takes it
     reranker_options  PGRAG_RERANKER_OPTIONS    [reranker_options]             in the environment, as JSON
 
+``next_embedder`` and ``next_embedder_options`` are written likewise: the embedder of the space that is built
+beside the active one.
+
 The file is the one that ``config`` or PGRAG_CONFIG names, else ``pgrag.toml`` in the current directory
 where there is one. A setting in it that is not known is an error: a misspelt one would be silently unset.
 """
@@ -40,6 +43,7 @@ from pgrag.rerankers import load_reranker
 from pgrag.tokens import secret_bytes
 
 FILE = "pgrag.toml"
+_OPTIONS = ("embedder_options", "next_embedder_options", "reranker_options")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,6 +61,8 @@ class Settings:
     source: str | None = None
     embedder: str | None = None
     embedder_options: Mapping[str, Any] = field(default_factory=dict)
+    next_embedder: str | None = None
+    next_embedder_options: Mapping[str, Any] = field(default_factory=dict)
     reranker: str | None = None
     reranker_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -86,6 +92,10 @@ class Settings:
         """The embedder that is named, with its options; None where none is."""
         return load_embedder(self.embedder, **self.embedder_options) if self.embedder else None
 
+    def open_next_embedder(self) -> Embedder | None:
+        """The embedder of the space beside the active one, with its options; None where none is named."""
+        return load_embedder(self.next_embedder, **self.next_embedder_options) if self.next_embedder else None
+
     def open_reranker(self) -> Reranker | None:
         """The reranker that is named, with its options; None where none is."""
         if not self.reranker:
@@ -103,7 +113,7 @@ class Settings:
         for name in ("token", "signing_key"):
             shown[name] = "…" if shown[name] else None
         shown["dsn"] = _without_password(self.dsn)
-        for name in ("embedder_options", "reranker_options"):
+        for name in _OPTIONS:
             shown[name] = sorted(shown[name])  # an option may be a key
         said = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value)
         return f"Settings({said})"
@@ -138,7 +148,7 @@ def _read(config: str | Path | None, names: list[str]) -> dict[str, Any]:
 
 
 def _parsed(name: str, value: Any) -> Any:
-    if name in ("embedder_options", "reranker_options"):
+    if name in _OPTIONS:
         if isinstance(value, str):
             try:
                 value = json.loads(value)

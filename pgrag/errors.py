@@ -52,7 +52,7 @@ class NotFound(WriteError):
 
 
 class Conflict(WriteError):
-    """What is there is not what the change expected: look again and decide again (RG402, RG403, RG409)."""
+    """What is there is not what the change expected: look and decide again (RG402, RG403, RG409, RG416)."""
 
 
 class PacketError(PgragError):
@@ -94,6 +94,7 @@ _CODES: dict[str, type[PgragError]] = {
     "RG413": EmbeddingError,
     "RG414": InvalidInput,
     "RG415": RerankError,
+    "RG416": Conflict,
 }
 
 

@@ -343,6 +343,21 @@ class TenantSpace(EmbeddingSpace):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceStatus:
+    """How far an embedding space is, among the tenant's documents in force that have embeddings."""
+
+    space: str
+    state: str
+    """``active``, ``next`` (beside the active one), ``registered`` or ``retired``."""
+    documents: int
+    """That have all their embeddings in it."""
+    chunks: int
+    """Of those documents."""
+    missing: int | None
+    """Documents that have not; None of a retired space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """A user, service or group (or ``everyone``) of a tenant."""
 
@@ -404,11 +419,12 @@ class MaintenanceStep:
     """One step of maintenance, which is done."""
 
     action: str
-    """``fold``, ``drop``, ``create``, ``copy``, ``index`` or ``retire``; where there was nothing to do,
-    ``idle``, or ``busy`` if others are at all the work there is."""
+    """``fold``, ``purge``, ``drop``, ``renumber``, ``create``, ``copy``, ``index`` or ``retire``; where there
+    was nothing to do, ``idle``, or ``busy`` if others are at all the work there is."""
     block_id: int | None
     rows: int
-    """Vectors, or rows of the ledger that were folded."""
+    """Vectors (of ``purge``, embeddings of a retired space that were deleted), documents that were
+    renumbered, or rows of the ledger that were folded."""
     remaining: bool
     """Whether there may be another step."""
     note: str | None
@@ -468,6 +484,39 @@ class Verification:
     state: str
     chunks: int
     faults: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingEmbedding:
+    """A chunk that wants an embedding in a space, and what there is of it to encode."""
+
+    document: str
+    revision: str
+    chunk_no: int
+    title: str
+    section: str
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """How much of a revision is in a space."""
+
+    complete: bool
+    missing: int
+    """Chunks that have no embedding there yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """One step of filling a space, which is done."""
+
+    space: str
+    added: int
+    """Embeddings."""
+    remaining: bool
+    """Whether there may be another step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

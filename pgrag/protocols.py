@@ -42,6 +42,7 @@ class EmbeddingSpace:
     query_prefix: str = ""
     document_prefix: str = ""
     storage: str = "float"
+    """``float``, of up to 2,000 dimensions, or ``half``, of up to 4,000: how the database keeps vectors."""
     zero_vectors: str = "refuse"
     """``refuse`` or ``skip``: what the database does with a text that has no vector."""
 

@@ -28,6 +28,7 @@ async def ingest_folder_async(
     embedder: Embedder | None,
     chunker: Chunker,
     tokenizer: Tokenizer,
+    also: Embedder | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> IngestReport:
     """Ingest every document below ``root`` into the source of the writer's token.
@@ -41,6 +42,8 @@ async def ingest_folder_async(
     The readers are those that the file of the revision in force states, where it does. Documents that are
     no longer in the folder stay.
 
+    Where a space is beside the active one, a second embedder, ``also``, encodes what is new for that one too.
+
     ``token`` may be a function that mints one, called for each document: then the folder may take longer
     than a token lives. The texts of the folder are in memory, and of one document the vectors of a batch.
 
@@ -49,7 +52,7 @@ async def ingest_folder_async(
     """
     mint = token if callable(token) else lambda: token
     async with async_writer(connection, mint(), embedder=embedder) as w:
-        await w.check_embedder()
+        await w.check_embedder(also)
     documents, skipped = await in_thread(walk_documents, root)
     groups = [list(revisions) for _, revisions in groupby(documents, key=lambda one: one.key)]
     del documents
@@ -68,7 +71,7 @@ async def ingest_folder_async(
         revisions = groups.pop()  # so that its text can go
         try:
             async with async_writer(connection, mint(), embedder=embedder) as w:
-                report = await _ingest_document(w, revisions, chunker, tokenizer)
+                report = await _ingest_document(w, revisions, chunker, tokenizer, also)
         except IdentityError:
             raise  # everybody's, not this document's
         except (PgragError, psycopg.Error) as error:
@@ -89,7 +92,11 @@ async def ingest_folder_async(
 
 
 async def _ingest_document(
-    w: AsyncWriter, revisions: list[SourceDocument], chunker: Chunker, tokenizer: Tokenizer
+    w: AsyncWriter,
+    revisions: list[SourceDocument],
+    chunker: Chunker,
+    tokenizer: Tokenizer,
+    also: Embedder | None,
 ) -> DocumentReport:
     key = revisions[0].key
     names: list[str] = []
@@ -98,7 +105,7 @@ async def _ingest_document(
     for one in revisions:
         # Readers belong to the document, not to a revision: those of the one in force are set, at the end.
         done = await w.ingest(
-            replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, activate=False
+            replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, also=also, activate=False
         )
         if done.faults:
             raise IngestError(

@@ -31,6 +31,7 @@ def ingest_folder(
     embedder: Embedder | None,
     chunker: Chunker,
     tokenizer: Tokenizer,
+    also: Embedder | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> IngestReport:
     """Ingest every document below ``root`` into the source of the writer's token.
@@ -44,6 +45,8 @@ def ingest_folder(
     The readers are those that the file of the revision in force states, where it does. Documents that are
     no longer in the folder stay.
 
+    Where a space is beside the active one, a second embedder, ``also``, encodes what is new for that one too.
+
     ``token`` may be a function that mints one, called for each document: then the folder may take longer
     than a token lives. The texts of the folder are in memory, and of one document the vectors of a batch.
 
@@ -52,7 +55,7 @@ def ingest_folder(
     """
     mint = token if callable(token) else lambda: token
     with writer(connection, mint(), embedder=embedder) as w:
-        w.check_embedder()
+        w.check_embedder(also)
     documents, skipped = in_thread(walk_documents, root)
     groups = [list(revisions) for _, revisions in groupby(documents, key=lambda one: one.key)]
     del documents
@@ -71,7 +74,7 @@ def ingest_folder(
         revisions = groups.pop()  # so that its text can go
         try:
             with writer(connection, mint(), embedder=embedder) as w:
-                report = _ingest_document(w, revisions, chunker, tokenizer)
+                report = _ingest_document(w, revisions, chunker, tokenizer, also)
         except IdentityError:
             raise  # everybody's, not this document's
         except (PgragError, psycopg.Error) as error:
@@ -92,7 +95,11 @@ def ingest_folder(
 
 
 def _ingest_document(
-    w: Writer, revisions: list[SourceDocument], chunker: Chunker, tokenizer: Tokenizer
+    w: Writer,
+    revisions: list[SourceDocument],
+    chunker: Chunker,
+    tokenizer: Tokenizer,
+    also: Embedder | None,
 ) -> DocumentReport:
     key = revisions[0].key
     names: list[str] = []
@@ -101,7 +108,7 @@ def _ingest_document(
     for one in revisions:
         # Readers belong to the document, not to a revision: those of the one in force are set, at the end.
         done = w.ingest(
-            replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, activate=False
+            replace(one, readers=None), chunker=chunker, tokenizer=tokenizer, also=also, activate=False
         )
         if done.faults:
             raise IngestError(

@@ -29,22 +29,26 @@ from typing import Any, LiteralString, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
+from numpy.typing import NDArray
 from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row, scalar_row
 
 from pgrag import _requests, _reranking, log, metrics
 from pgrag._sync._flavour import AnyConnection, in_thread, in_time, psycopg_connection
 from pgrag._requests import Vector
-from pgrag.errors import EmbeddingError, IdentityError, InvalidInput, from_database
+from pgrag.errors import Conflict, EmbeddingError, IdentityError, InvalidInput, from_database
 from pgrag.ingest import SourceDocument
 from pgrag.models import (
     BlockStatus,
+    Completeness,
     Document,
     Excerpt,
+    Filled,
     Identity,
     Ingested,
     MaintenanceStep,
     Membership,
+    MissingEmbedding,
     Packet,
     Principal,
     Reply,
@@ -54,6 +58,7 @@ from pgrag.models import (
     SearchResult,
     SigningKey,
     Source,
+    SpaceStatus,
     Staged,
     Tenant,
     TenantSpace,
@@ -160,6 +165,20 @@ def _active_space(session: Session) -> EmbeddingSpace | None:
     return rows[0] if rows else None
 
 
+def _next_space(session: Session) -> EmbeddingSpace | None:
+    rows = session._fetch("next_space", EmbeddingSpace, "select * from pgrag.next_space()")
+    return rows[0] if rows else None
+
+
+def _space_named(session: Session, name: str | None) -> EmbeddingSpace | None:
+    """The active space, unless the name is that of the one beside it."""
+    active = _active_space(session)
+    if name is None or (active is not None and active.space == name):
+        return active
+    beside = _next_space(session)
+    return beside if beside is not None and beside.space == name else active
+
+
 # -- Readers ---------------------------------------------------------------------------------------------
 
 _ASKING: dict[str, LiteralString] = {
@@ -184,6 +203,10 @@ class Reader(Session):
     def space(self) -> EmbeddingSpace | None:
         """What questions must be encoded with; None where the tenant has no embeddings."""
         return _active_space(self)
+
+    def next_space(self) -> EmbeddingSpace | None:
+        """The space beside the active one, which a question may name as ``space``; None if there is none."""
+        return _next_space(self)
 
     def search(
         self,
@@ -213,7 +236,8 @@ class Reader(Session):
         embedder or an ``embedding`` (with the name of its ``space``) is given, and ``lexical`` otherwise.
         ``fusion`` is ``convex`` or ``rrf``; ``candidates`` (k to 1000) bounds each lane; below ``threshold``
         (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter``
-        narrows: source, language, product, version, tags, date_from, date_to, metadata.
+        narrows: source, language, product, version, tags, date_from, date_to, metadata. With the name of the
+        ``space`` beside the active one (``next_space``) and its embedder, that one is asked.
 
         ``probes`` are up to 4 other wordings of the question, each a further lane. ``per_document`` and
         ``per_source`` (1 to 100) cap how many hits one document or source can have. ``isolation`` is
@@ -227,7 +251,7 @@ class Reader(Session):
         why.
 
         Raises InvalidInput (RG301 to RG304), and EmbeddingError (RG305) where the embedder's space is not
-        the tenant's active one.
+        the one that is asked, which is the tenant's active one if none is named.
         """
         with metrics.measured("search") as seen:
             request = self._request(
@@ -413,17 +437,33 @@ class Reader(Session):
             wanted = [question, *probes]
         if self.embedder is None or not wanted:
             return request  # without an embedding, the database says what is missing
-        active = _requests.check_space(self.embedder, _active_space(self))
+        asked = _space_named(self, space)
+        which = "the tenant's active space" if space is None else "the space that is asked"
+        asked = _requests.check_space(self.embedder, asked, which)
         with metrics.measured("encode"):
             encoded = in_thread(_embedded, self.embedder, wanted)
-        vectors = [_requests.query_vector(vector, active.dimension) for vector in encoded]
+        vectors = [_requests.query_vector(vector, asked.dimension) for vector in encoded]
         if embedding is None:
-            request |= {"embedding": vectors.pop(0), "space": space or active.space}
+            request |= {"embedding": vectors.pop(0), "space": space or asked.space}
         return request | ({"probe_embeddings": vectors} if vectors else {})
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
     return [embedder.embed_query(text) for text in texts]
+
+
+def _encoded(embedder: Embedder, space: EmbeddingSpace, texts: Sequence[str]) -> NDArray[Any]:
+    """The vectors of documents' texts."""
+    with metrics.measured("encode"):
+        vectors = in_thread(embedder.embed_documents, texts)
+    if vectors.shape != (len(texts), space.dimension):
+        raise EmbeddingError(
+            "the embedder's vectors have not the dimension of its space",
+            code="RG305",
+            detail=f"shape {vectors.shape}, not {(len(texts), space.dimension)}",
+            hint="Correct the embedder, or the space that it states.",
+        )
+    return vectors
 
 
 @contextmanager
@@ -506,6 +546,10 @@ class Writer(_Lifecycle):
     def space(self) -> EmbeddingSpace | None:
         """What documents must be encoded with; None where the tenant has no embeddings."""
         return _active_space(self)
+
+    def next_space(self) -> EmbeddingSpace | None:
+        """The space beside the active one, which documents are encoded in too; None if there is none."""
+        return _next_space(self)
 
     def stage(
         self,
@@ -650,6 +694,85 @@ class Writer(_Lifecycle):
         )
         return rows[0]
 
+    def add_embeddings(
+        self, document: str, revision: str, space: str, embeddings: Any, first: int = 1
+    ) -> Completeness:
+        """Add embeddings of chunks ``first``, ``first + 1``, … of a verified revision.
+
+        The space is the active one or the one beside it. ``embeddings`` has one row for each chunk; any
+        number is sent in batches of at most 500. The same embeddings again change nothing.
+
+        Raises Conflict, RG403 where a chunk has another embedding and RG416 for any other space; and
+        EmbeddingError (RG305).
+        """
+        vectors = _requests.vector_literals(embeddings, len(embeddings))
+        rows: list[Completeness] = []
+        for index in range(0, max(len(vectors), 1), _requests.BATCH_CHUNKS):
+            rows = self._fetch(
+                "add_embeddings",
+                Completeness,
+                "select * from pgrag.add_embeddings(%s, %s, %s, %s, %s::text[]::public.vector[])",
+                (document, revision, space, first + index, vectors[index : index + _requests.BATCH_CHUNKS]),
+            )
+        return rows[0]
+
+    def missing_embeddings(
+        self, space: str, limit: int = 256, retained: bool = False
+    ) -> list[MissingEmbedding]:
+        """The next chunks of the source, ``limit`` (1 to 2000) at most, that a space has no embedding of yet.
+
+        They are of the revisions in force, with ``retained`` of earlier ones too, for rollbacks.
+        """
+        _requests.whole("limit", limit, 1, 2000, "RG408")
+        return self._fetch(
+            "missing_embeddings",
+            MissingEmbedding,
+            "select * from pgrag.missing_embeddings(%s, %s, %s)",
+            (space, limit, retained),
+        )
+
+    def fill_space(
+        self, space: str | None = None, *, limit: int = 256, retained: bool = False
+    ) -> Filled:
+        """Encode what ``missing_embeddings`` lists with the session's embedder, one bounded step of it.
+
+        While it says ``remaining``, there may be another. Give each step a session, and so a transaction, of
+        its own: what was added is kept, and a killed step is done by the next call. Chunks are encoded as
+        ``ingest`` encodes them. The space is the one beside the active one, or the one that is named.
+
+        Raises InvalidInput (RG410) and EmbeddingError (RG305) as ``check_embedder`` does, before any text is
+        sent; Conflict (RG416) if the space is neither the active one nor beside it; EmbeddingError (RG413).
+        """
+        if self.embedder is None:
+            raise EmbeddingError(
+                "the session has no embedder",
+                code="RG305",
+                hint="Pass the one of the space that is to be filled: writer(connection, token, embedder=…).",
+            )
+        found = _next_space(self) if space is None else _space_named(self, space)
+        if found is None or space not in (None, found.space):
+            raise Conflict(
+                "no space is beside the active one"
+                if space is None
+                else "the space is neither the active one nor the one beside it",
+                code="RG416",
+                hint="An operator begins one: build_space(tenant, space).",
+            )
+        _requests.check_space(self.embedder, found, f"space {found.space}")
+        self._check_processors(self.embedder)
+        missing = self.missing_embeddings(found.space, limit, retained)
+        if missing:
+            vectors = _encoded(self.embedder, found, [one.text for one in missing])
+            for index, run in _requests.runs(missing):
+                self.add_embeddings(
+                    run[0].document,
+                    run[0].revision,
+                    found.space,
+                    vectors[index : index + len(run)],
+                    first=run[0].chunk_no,
+                )
+        return Filled(space=found.space, added=len(missing), remaining=len(missing) == limit)
+
     def set_access(self, document: str, readers: Sequence[str]) -> bool:
         """Who may read the document, whole: users, services, groups, ``everyone``; ``[]`` for nobody."""
         return self._set_access(document, readers, None)
@@ -682,18 +805,37 @@ class Writer(_Lifecycle):
         """The revisions of a document in the order in which they were staged."""
         return self._revisions(document, None)
 
-    def check_embedder(self) -> EmbeddingSpace | None:
+    def check_embedder(self, also: Embedder | None = None) -> EmbeddingSpace | None:
         """The space that documents will be encoded in; None for a session without an embedder.
 
-        Raises InvalidInput (RG410) if the embedder would send text where the source does not allow it, and
-        EmbeddingError (RG305) if its vectors are not of the tenant's active space. Nothing is sent.
+        ``also`` is the second embedder that ``ingest`` takes.
+
+        Raises InvalidInput (RG410) if an embedder would send text where the source does not allow it, and
+        EmbeddingError (RG305) if its vectors are not of the tenant's active space, or those of the second one
+        not of the space beside it. Nothing is sent.
         """
+        encoders = self._encoders(also)
+        return encoders[0][1] if encoders else None
+
+    def _encoders(self, also: Embedder | None) -> list[tuple[Embedder, EmbeddingSpace]]:
         if self.embedder is None:
-            return None
-        if self.embedder.processor is not None:
+            if also is not None:
+                raise InvalidInput(
+                    "there is a second embedder, and no first",
+                    code="RG408",
+                    hint="Give the session the embedder of the active space, too.",
+                )
+            return []
+        beside = None if also is None else _next_space(self)
+        encoders = _requests.encoders(self.embedder, also, _active_space(self), beside)
+        self._check_processors(*(embedder for embedder, _ in encoders))
+        return encoders
+
+    def _check_processors(self, *embedders: Embedder) -> None:
+        if any(embedder.processor is not None for embedder in embedders):
             source = self.source()
-            _requests.check_processor(self.embedder, source.source, source.processors)
-        return _requests.check_space(self.embedder, _active_space(self))
+            for embedder in embedders:
+                _requests.check_processor(embedder, source.source, source.processors)
 
     def ingest(
         self,
@@ -701,6 +843,7 @@ class Writer(_Lifecycle):
         *,
         chunker: Chunker,
         tokenizer: Tokenizer,
+        also: Embedder | None = None,
         activate: bool = True,
         expected_active: str | None = None,
     ) -> Ingested:
@@ -717,10 +860,13 @@ class Writer(_Lifecycle):
 
         Encoding happens inside the transaction, so one document must not take an hour.
 
+        Where a space is beside the active one, a second embedder, ``also``, encodes what is cut for that one
+        too. Which of the two is the active space's may change, as it does when an operator switches.
+
         Raises what ``check_embedder`` raises, before any text is sent; Conflict; EmbeddingError (RG413).
         """
         with metrics.measured("ingest") as seen:
-            done = self._ingest(document, chunker, tokenizer, activate, expected_active)
+            done = self._ingest(document, chunker, tokenizer, also, activate, expected_active)
             seen.add(status="faulty" if done.faults else "verified", chunks=done.chunks)
             seen.add(created=done.created, activated=done.activated)
         return done
@@ -730,10 +876,12 @@ class Writer(_Lifecycle):
         document: SourceDocument,
         chunker: Chunker,
         tokenizer: Tokenizer,
+        also: Embedder | None,
         activate: bool,
         expected_active: str | None,
     ) -> Ingested:
-        space = self.check_embedder()
+        encoders = self._encoders(also)
+        space = encoders[0][1] if encoders else None
         staged = self.stage(
             document, chunker=chunker.name, tokenizer=tokenizer.name, space=space.space if space else None
         )
@@ -745,17 +893,7 @@ class Writer(_Lifecycle):
             # Batch by batch, so that only one batch's vectors are held.
             for index, batch in _requests.batches(chunks):
                 texts = [chunk.text for chunk in batch]
-                vectors = None
-                if self.embedder is not None and space is not None:
-                    with metrics.measured("encode"):
-                        vectors = in_thread(self.embedder.embed_documents, texts)
-                    if vectors.shape != (len(texts), space.dimension):
-                        raise EmbeddingError(
-                            "the embedder's vectors have not the dimension of its space",
-                            code="RG305",
-                            detail=f"shape {vectors.shape}, not {(len(texts), space.dimension)}",
-                            hint="Correct the embedder, or the space that it states.",
-                        )
+                vectors = _encoded(*encoders[0], texts) if encoders else None
                 tokens = [tokenizer.count(text) for text in texts]
                 self.add_chunks(key, name, batch, vectors, tokens, first=index + 1)
             verification = self.verify(key, name, count)
@@ -764,6 +902,10 @@ class Writer(_Lifecycle):
                 return Ingested(
                     document=key, revision=name, chunks=count, created=True, activated=False, faults=faults
                 )
+            for embedder, beside in encoders[1:]:
+                for index, batch in _requests.batches(chunks):
+                    vectors = _encoded(embedder, beside, [chunk.text for chunk in batch])
+                    self.add_embeddings(key, name, beside.space, vectors, first=index + 1)
         revisions = self.revisions(key)
         active = active_revision(revisions)
         activate = activate and not was_withdrawn(revisions, name)
@@ -940,6 +1082,35 @@ class Operator(Session):
     def spaces(self, tenant: str) -> list[TenantSpace]:
         """The embedding spaces of a tenant."""
         return self._fetch("spaces", TenantSpace, "select * from pgrag.list_spaces(%s)", (tenant,))
+
+    def build_space(self, tenant: str, space: str) -> bool:
+        """Begin to build a registered space beside the active one; returns whether that is new.
+
+        From then on new revisions should be encoded for both (``ingest`` with ``also``), and those in force
+        are by ``fill_space``. Questions keep to the active one. Raises Conflict (RG416).
+        """
+        return bool(self._value("build_space", "select pgrag.build_space(%s, %s)", (tenant, space)))
+
+    def switch_space(self, tenant: str, space: str) -> bool:
+        """Make the space beside the active one the active one, at once; returns whether it was not already.
+
+        The one that was active is beside it from then on: the same call the other way around switches back.
+        Raises Conflict (RG416) while documents in force have no embeddings there.
+        """
+        return bool(self._value("switch_space", "select pgrag.switch_space(%s, %s)", (tenant, space)))
+
+    def retire_space(self, tenant: str, space: str) -> bool:
+        """Give up a space that is not the active one, for good; returns whether that is new.
+
+        ``maintain`` deletes its embeddings. Raises Conflict (RG416) for the active one.
+        """
+        return bool(self._value("retire_space", "select pgrag.retire_space(%s, %s)", (tenant, space)))
+
+    def space_status(self, tenant: str) -> list[SpaceStatus]:
+        """How far each embedding space of a tenant is, in the order in which they were registered."""
+        return self._fetch(
+            "space_status", SpaceStatus, "select * from pgrag.space_status(%s)", (tenant,)
+        )
 
     def maintain(self, keep: dt.timedelta | None = None) -> MaintenanceStep:
         """Do one bounded step of what keeps searches fast; while it says ``remaining``, there is another.

@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from pgrag.cli import ask, demo, ingest, init, lifecycle, maintain, sql, status, token  # noqa: F401  # they register
+from pgrag.cli import (  # noqa: F401  # they register
+    ask,
+    demo,
+    ingest,
+    init,
+    lifecycle,
+    maintain,
+    space,
+    sql,
+    status,
+    token,
+)
 from pgrag.cli._run import app
 
 _ORDER = ("demo", "init", "status", "token", "sql", "ingest", "activate", "rollback", "revoke")

@@ -52,6 +52,9 @@ _SHARED: Mapping[str, Any] = {
     "issuer": _setting("issuer", "Issuer in tokens; pgrag if left out \\[PGRAG_ISSUER]."),
     "audience": _setting("audience", "Audience of tokens; pgrag if left out \\[PGRAG_AUDIENCE]."),
     "embedder": _setting("embedder", "wordllama, sentence-transformers:… or http:… \\[PGRAG_EMBEDDER]."),
+    "next_embedder": _setting(
+        "next-embedder", "That of the space beside the active one \\[PGRAG_NEXT_EMBEDDER]."
+    ),
     "reranker": _setting("rerank", "mmr, cross-encoder:<folder> or http:<URL> \\[PGRAG_RERANKER]."),
 }
 _CONFIG = Annotated[
@@ -114,7 +117,7 @@ class Run:
         """A setting, which the command cannot do without."""
         value: str | None = getattr(self.settings, name)
         if value is None:
-            option = f"--{name} or " if name in _SHARED else ""
+            option = f"--{name.replace('_', '-')} or " if name in _SHARED else ""
             raise Usage(
                 f"no {name.replace('_', ' ')} is given",
                 hint=f"{option}PGRAG_{name.upper()}, or {name} in pgrag.toml",
@@ -175,7 +178,7 @@ class Run:
 
 
 def command(
-    name: str, *shared: str, panel: str
+    name: str, *shared: str, panel: str, group: typer.Typer = app
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Make a function a command: ``function(run, **arguments)``, which returns an exit code or None for 0.
 
@@ -198,7 +201,7 @@ def command(
         entry.__signature__ = entry_signature  # type: ignore[attr-defined]  # what typer reads
         entry.__annotations__ = {p.name: p.annotation for p in entry_signature.parameters.values()}
         entry.__doc__ = function.__doc__
-        app.command(name, rich_help_panel=panel)(entry)
+        group.command(name, rich_help_panel=panel)(entry)
         return function
 
     return register
@@ -254,9 +257,9 @@ def _fact(error: psycopg.Error) -> str:
 def _next_step(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return (
-            "search, packet and validate need the role pgrag_reader, ingest pgrag_writer, maintain, "
-            "calibrate and index pgrag_operator; init needs the database's owner: grant the role to the "
-            "user of the dsn, or give another dsn"
+            "search, packet and validate need the role pgrag_reader, ingest and space fill pgrag_writer, "
+            "maintain, calibrate, index and space pgrag_operator; init needs the database's owner: grant the "
+            "role to the user of the dsn, or give another dsn"
         )
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return "is the server running, and is the dsn right? See --dsn and PGRAG_DSN"

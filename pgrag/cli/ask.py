@@ -87,6 +87,9 @@ Probes = Annotated[
 PerDocument = Annotated[str | None, _ranking("--per-document", "At most so many of one document.", "N")]
 PerSource = Annotated[str | None, _ranking("--per-source", "At most so many of one source.", "N")]
 Retry = Annotated[bool, _ranking("--retry", "Ask once more, and wider, where too little is found.")]
+OfSpace = Annotated[
+    str | None, _ranking("--space", "Ask the space beside the active one, by its name.", "NAME")
+]
 Strict = Annotated[bool, _ranking("--strict-isolation", "Scope first everywhere, also where it is slower.")]
 
 
@@ -136,6 +139,7 @@ def _asked(
     per_document: str | None,
     per_source: str | None,
     retry: bool,
+    space: str | None,
     strict_isolation: bool,
 ) -> dict[str, Any]:
     """What search and packet are both asked, in the session's words."""
@@ -153,6 +157,7 @@ def _asked(
         "per_document": cap("per_document", per_document),
         "per_source": cap("per_source", per_source),
         "retry": retry,
+        "space": space,
         "isolation": "strict" if strict_isolation else "auto",
         "reranker": run.settings.open_reranker(),
     }
@@ -174,6 +179,7 @@ def search(
     per_document: PerDocument = None,
     per_source: PerSource = None,
     retry: Retry = False,
+    space: OfSpace = None,
     strict_isolation: Strict = False,
 ) -> int:
     """List the passages that answer a question, best first, of those that the reader may see.
@@ -185,7 +191,7 @@ def search(
     $ pgrag search "hotel limit" --as-of 2024-03-01 --filter source=handbook --json
     """
     asked = _asked(
-        run, k, mode, fusion, as_of, where, probes, per_document, per_source, retry, strict_isolation
+        run, k, mode, fusion, as_of, where, probes, per_document, per_source, retry, space, strict_isolation
     )
     with _asking(run, mode) as reader:
         result: SearchResult = reader.search(question, **asked)
@@ -216,6 +222,7 @@ def packet(
     per_document: PerDocument = None,
     per_source: PerSource = None,
     retry: Retry = False,
+    space: OfSpace = None,
     strict_isolation: Strict = False,
 ) -> int:
     """Make a sealed evidence packet for a language model, or abstain.
@@ -226,7 +233,7 @@ def packet(
     $ pgrag packet "How long is the refund window?" --budget 4000 --json > packet.json
     """
     asked = _asked(
-        run, k, mode, fusion, as_of, where, probes, per_document, per_source, retry, strict_isolation
+        run, k, mode, fusion, as_of, where, probes, per_document, per_source, retry, space, strict_isolation
     )
     room = _run.whole_number("budget", budget, "RG306")
     reserved = _run.whole_number("reserve", reserve, "RG306")

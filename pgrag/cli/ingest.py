@@ -26,7 +26,7 @@ class Cut(StrEnum):
     WINDOW = "window"
 
 
-@command("ingest", *WRITER, "embedder", panel="Change")
+@command("ingest", *WRITER, "embedder", "next_embedder", panel="Change")
 def ingest(
     run: Run,
     folder: Annotated[
@@ -56,7 +56,8 @@ def ingest(
 
     Each document is one transaction: an interruption leaves whole documents, and running it again goes on
     from there. What is unchanged is not encoded again. Without --embedder, it is found by its words alone.
-    Exit code 1 if a document failed.
+    While a space is built beside the active one, --next-embedder encodes what is new for that one too. Exit
+    code 1 if a document failed.
 
     $ pgrag ingest handbook/ --tenant acme --source handbook --subject crawler --embedder wordllama
     """
@@ -99,6 +100,7 @@ def _ingest(
             lambda: run.token("writer"),  # minted anew for each document, so that none expires on the way
             folder,
             embedder=run.settings.open_embedder(),
+            also=run.settings.open_next_embedder(),
             chunker=chunker,
             tokenizer=tokenizer,
             progress=tell,

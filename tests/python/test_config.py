@@ -109,3 +109,17 @@ def test_the_embedder(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (alone / "pgrag.toml").write_text("[embedder_options]\nmodel = 'm'\ndimension = 4\n")
     embedder = Settings.load().open_embedder()
     assert embedder is not None and embedder.space.dimension == 4
+
+
+def test_the_next_embedder(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.load(embedder="wordllama").open_next_embedder() is None
+    (alone / "pgrag.toml").write_text(
+        "next_embedder = 'http:https://e.example'\n[next_embedder_options]\nmodel = 'n'\ndimension = 5\napi_key = 'sk-12345'\n"
+    )
+    settings = Settings.load()
+    embedder = settings.open_next_embedder()
+    assert embedder is not None and embedder.space.dimension == 5 and settings.open_embedder() is None
+    assert "api_key" in repr(settings) and "sk-12345" not in repr(settings)
+    monkeypatch.setenv("PGRAG_NEXT_EMBEDDER_OPTIONS", '{"model": "n", "dimension": 6}')
+    embedder = Settings.load().open_next_embedder()
+    assert embedder is not None and embedder.space.dimension == 6
