@@ -475,7 +475,7 @@ class PgragLane(Pgrag):
           select s.* into v_space from pgrag_data.embedding_space s where s.tenant_id = v_tenant_id and s.space = 'synthetic';
           v_search.question := p_question;
           v_search.isolation := 'auto';
-          v_scope := pgrag_private.search_scope(v_tenant_id, v_reader_id, v_search);
+          v_scope := pgrag_private.search_scope(v_tenant_id, v_reader_id, v_search, p_listed => false);
           return query
           select d.document::text, c.span_start, c.text
             from (select l.revision_id, l.chunk_no, l.cosine, l.chunk_id

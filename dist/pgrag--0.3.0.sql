@@ -1708,8 +1708,10 @@ $$;
 
 -- The scope of a search. Up to scope_first_limit() chunks, in strict isolation, for an as-of question and with a filter other than
 -- by source its revisions are listed, grouped by the languages of their chunks; else it is counted, which takes as long
--- for a million chunks as for none.
-create or replace function pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request)
+-- for a million chunks as for none. Without p_listed, by a search that needs no list, a small one is only counted too.
+create or replace function pgrag_private.search_scope(
+  p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request, p_listed boolean default true
+)
 returns pgrag_private.search_scope
 language plpgsql stable parallel restricted set enable_seqscan = off as $$
 declare
@@ -1739,7 +1741,7 @@ begin
            array(select (t.languages, null, null, sum(t.chunks), sum(t.lexemes))::pgrag_private.scope_part
                    from total t group by t.languages order by t.languages)
       into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_acls, v_scope.parts;
-    if v_scope.chunks > pgrag_private.scope_first_limit() then
+    if not p_listed or v_scope.chunks > pgrag_private.scope_first_limit() then
       v_scope.acls := v_acls;
       return v_scope;
     end if;
@@ -2277,10 +2279,11 @@ begin
          -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
          count(*) filter (where v.length < 1e-15) as zero,
          count(*) filter (where v.length > 1e15) as too_long,
-         count(*) filter (where v_space.normalisation = 'unit' and v.length >= 1e-15 and abs(v.length - 1) > 0.001) as not_unit
+         count(*) filter (where v_space.normalisation = 'unit' and v.length >= 1e-15 and abs(v.length - 1) > v.tolerance) as not_unit
     into v_found
     from (select coalesce(public.vector_dims(v.embedding), public.vector_dims(v.half)) as dimension,
-                 coalesce(public.vector_norm(v.embedding), public.l2_norm(v.half)) as length
+                 coalesce(public.vector_norm(v.embedding), public.l2_norm(v.half)) as length,
+                 case when v.half is null then 0.001 else 0.002 end as tolerance
             from pgrag_data.chunk_vec v
            where v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = p_revision_id
              and v.chunk_no between p_first and p_last) v;
@@ -2337,10 +2340,10 @@ end;
 -- the reader's own would cost is said in the result; what no block has is compared in either case. Strict isolation is exact.
 --
 --   exact         a document to look up and its vectors to compare
---   class_blocks  for each access list that has a block (not too stale a one), one search of it; the other lists exactly. Wholly visible, these blocks
---                 need no filter, and nothing that the reader may not see is touched
---   tenant_block  one search that passes by what is not visible, the longer the less is: measured at shares from 1 to 0.03, 0.8 + 0.2 / share
---                 of what it takes where all is
+--   class_blocks  for each access list that has a block (not too stale a one), one search of it; the other lists exactly. Wholly
+--                 visible, these blocks need no filter, and nothing that the reader may not see is touched
+--   tenant_block  one search that passes by what is not visible, the longer the less is: 1 / share of what it takes where all is, as
+--                 measured on the average at shares from 1 to 0.05 where what is visible lies together; the worst take five times that
 create or replace function pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text)
 returns pgrag_private.dense_plan
 language plpgsql stable parallel restricted set enable_seqscan = off as $$
@@ -2408,7 +2411,7 @@ begin
 
   select array_agg(l) into v_classes from unnest(v_lists) as l where l.acl_id <> 0 and l.share >= share_least;
   if v_classes is not null then
-    v_class := (select sum(cardinality(l.blocks) * v_block * (0.8 + 0.2 / l.share)) + v_compared * greatest(p_scope.chunks - sum(l.share * l.all_vectors), 0)
+    v_class := (select sum(cardinality(l.blocks) * v_block / l.share) + v_compared * greatest(p_scope.chunks - sum(l.share * l.all_vectors), 0)
                   from unnest(v_classes) as l);
     v_plan.costs := v_plan.costs || jsonb_build_object('class_blocks', pgrag_private.score(v_class));
     if v_class < v_exact then
@@ -2418,7 +2421,7 @@ begin
   select l.* into v_whole from unnest(v_lists) as l where l.acl_id = 0;
   if v_whole.share >= share_least then
     -- Not said in the result: it would tell how many vectors of the tenant the reader may not see.
-    v_tenant := cardinality(v_whole.blocks) * v_block * (0.8 + 0.2 / v_whole.share) + v_compared * v_whole.loose;
+    v_tenant := cardinality(v_whole.blocks) * v_block / v_whole.share + v_compared * v_whole.loose;
     if v_tenant < least(v_exact, coalesce(v_class, 'Infinity')) then
       v_plan.route := 'tenant_block';
     end if;
@@ -2644,21 +2647,22 @@ $$;
 
 -- sql/functions/private/block_state.sql
 
--- From how many vectors a block pays: searching it costs half of comparing them.
+-- From how many vectors a block pays: to compare them costs a quarter more than to search it.
 create or replace function pgrag_private.block_least(p_dimension integer) returns bigint
 language sql stable parallel restricted
 begin atomic
-  select greatest(1000, 2 * max(c.microseconds) filter (where c.part = 'block')
+  select greatest(1000, 1.25 * max(c.microseconds) filter (where c.part = 'block')
                           / (max(c.microseconds) filter (where c.part = 'vector') * p_dimension / 384))::bigint
     from pgrag_data.search_cost c;
 end;
 
--- Every class of vectors in the active spaces, and in those beside them that have everything: the access lists and the tenants as wholes, with its blocks and how stale they are.
+-- Every class of vectors in the active spaces and those beside them, the access lists and the tenants as wholes, with its blocks
+-- and how stale they are.
 --   chunks    in force now             vectors, delta_vectors   in the blocks that serve
 --   loose     chunks of documents that changed since, which are compared one by one
 --   retired   vectors in the blocks that are in force no more
 create or replace function pgrag_private.block_state()
-returns table (tenant_id bigint, space_id bigint, dimension integer, acl_id bigint, chunks bigint, largest bigint, enough bigint,
+returns table (tenant_id bigint, space_id bigint, active boolean, dimension integer, acl_id bigint, chunks bigint, largest bigint, enough bigint,
                block_id bigint, vectors bigint, delta_id bigint, delta_vectors bigint, loose bigint, retired bigint, building boolean)
 language sql stable parallel restricted rows 1000
 begin atomic
@@ -2672,7 +2676,7 @@ begin atomic
     union all
     select t.tenant_id, null::bigint as acl_id, sum(t.chunks)::bigint as chunks, max(t.chunks) as largest from total t group by t.tenant_id
   )
-  select c.tenant_id, s.space_id, s.dimension, c.acl_id, c.chunks, c.largest, pgrag_private.block_least(s.dimension),
+  select c.tenant_id, s.space_id, s.space_id = t.active_space_id, s.dimension, c.acl_id, c.chunks, c.largest, pgrag_private.block_least(s.dimension),
          m.block_id, m.vectors, d.block_id, d.vectors, l.loose,
          greatest(m.vectors + coalesce(d.vectors, 0) - (c.chunks - l.loose), 0),
          exists (select from pgrag_data.dense_block b
@@ -2680,7 +2684,7 @@ begin atomic
                     and b.state in ('copying', 'indexing'))
     from class c
     join pgrag_data.tenant t on t.tenant_id = c.tenant_id
-    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and (s.space_id = t.active_space_id or s.space_id = t.next_space_id and pgrag_private.missing_in_space(t.tenant_id, s.space_id) = 0)
+    join pgrag_data.embedding_space s on s.tenant_id = c.tenant_id and s.space_id in (t.active_space_id, t.next_space_id)
     left join pgrag_data.dense_block m
       on m.tenant_id = c.tenant_id and m.space_id = s.space_id and m.acl_id is not distinct from c.acl_id and m.state = 'live' and m.base_id is null
     left join pgrag_data.dense_block d
@@ -3142,7 +3146,8 @@ begin
     end if;
   end if;
 
-  v_scope := pgrag_private.search_scope(v_tenant_id, p_principal.reader_id, p_search);
+  v_scope := pgrag_private.search_scope(v_tenant_id, p_principal.reader_id, p_search,
+                                        p_listed => v_lexical or cardinality(v_question.phrases) > 0);
   v_index := p_search.isolation = 'auto' and v_scope.chunks > pgrag_private.scope_first_limit();
 
   -- A phrase that nothing visible holds is asked for as words, and the answer says so.
@@ -3865,6 +3870,9 @@ begin
     raise exception using errcode = 'RG407', message = 'a space of this name exists with another definition',
       hint = 'Spaces do not change: another model, revision, dimension or prefix is a new space under a new name.';
   end if;
+  if v_space.retired_at is not null then
+    raise exception using errcode = 'RG416', message = 'the space is retired', hint = 'Register it under a new name.';
+  end if;
   update pgrag_data.tenant t set active_space_id = v_space.space_id
    where t.tenant_id = v_tenant_id and t.active_space_id is null;
 end
@@ -4514,6 +4522,9 @@ begin
   if p_revision is not null then
     v_revision := pgrag_private.find_revision(v_document, p_revision);
   end if;
+  -- As in pgrag.activate: pgrag.switch_space waits for us, and then sees what we have put in force. A revision without embeddings in the
+  -- active space is put in force all the same: words find it, pgrag.space_status counts it, pgrag.missing_embeddings lists it.
+  perform from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
   -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
   select d.* into v_document from pgrag_data.document d
    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;
@@ -5253,9 +5264,10 @@ declare
   v_state   record;
   v_rows    bigint;
   v_last    bigint;
-  v_due     text;
-  v_bytes   bigint;
-  v_memory  bigint;
+  v_due      text;
+  v_unfilled bigint; -- a space beside an active one that has not everything yet
+  v_bytes    bigint;
+  v_memory   bigint;
   v_system  bigint := (select c.system_identifier from pg_control_system() c);
 begin
   if p_keep is null or p_keep < '0' then
@@ -5331,7 +5343,7 @@ begin
       when v_state.retired > v_state.vectors / 8 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 16 then 'whole'
       when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
     -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
-    continue when v_due is null or not pg_try_advisory_xact_lock(
+    continue when v_due is null or v_state.space_id = v_unfilled or not pg_try_advisory_xact_lock(
       hashtextextended(format('pgrag block %s %s %s', v_state.tenant_id, v_state.space_id, v_state.acl_id), 0));
     if v_due = 'none' then
       update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
@@ -5352,7 +5364,10 @@ begin
        and (v_state.space_id = t.active_space_id or pgrag_private.missing_in_space(v_state.tenant_id, v_state.space_id) = 0)
     on conflict do nothing
     returning * into v_block;
-    continue when not found; -- another session has begun it
+    if not found then -- another session has begun it, or the space has not everything yet
+      v_unfilled := case when not v_state.active then v_state.space_id end;
+      continue;
+    end if;
     perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
     return query select 'create', v_block.block_id, case v_due when 'whole' then v_state.chunks else v_state.loose end, true, null::text;
     return;

@@ -23,9 +23,10 @@ declare
   v_state   record;
   v_rows    bigint;
   v_last    bigint;
-  v_due     text;
-  v_bytes   bigint;
-  v_memory  bigint;
+  v_due      text;
+  v_unfilled bigint; -- a space beside an active one that has not everything yet
+  v_bytes    bigint;
+  v_memory   bigint;
   v_system  bigint := (select c.system_identifier from pg_control_system() c);
 begin
   if p_keep is null or p_keep < '0' then
@@ -101,7 +102,7 @@ begin
       when v_state.retired > v_state.vectors / 8 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 16 then 'whole'
       when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
     -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
-    continue when v_due is null or not pg_try_advisory_xact_lock(
+    continue when v_due is null or v_state.space_id = v_unfilled or not pg_try_advisory_xact_lock(
       hashtextextended(format('pgrag block %s %s %s', v_state.tenant_id, v_state.space_id, v_state.acl_id), 0));
     if v_due = 'none' then
       update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
@@ -122,7 +123,10 @@ begin
        and (v_state.space_id = t.active_space_id or pgrag_private.missing_in_space(v_state.tenant_id, v_state.space_id) = 0)
     on conflict do nothing
     returning * into v_block;
-    continue when not found; -- another session has begun it
+    if not found then -- another session has begun it, or the space has not everything yet
+      v_unfilled := case when not v_state.active then v_state.space_id end;
+      continue;
+    end if;
     perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
     return query select 'create', v_block.block_id, case v_due when 'whole' then v_state.chunks else v_state.loose end, true, null::text;
     return;

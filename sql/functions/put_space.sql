@@ -44,6 +44,9 @@ begin
     raise exception using errcode = 'RG407', message = 'a space of this name exists with another definition',
       hint = 'Spaces do not change: another model, revision, dimension or prefix is a new space under a new name.';
   end if;
+  if v_space.retired_at is not null then
+    raise exception using errcode = 'RG416', message = 'the space is retired', hint = 'Register it under a new name.';
+  end if;
   update pgrag_data.tenant t set active_space_id = v_space.space_id
    where t.tenant_id = v_tenant_id and t.active_space_id is null;
 end

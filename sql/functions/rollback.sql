@@ -16,6 +16,9 @@ begin
   if p_revision is not null then
     v_revision := pgrag_private.find_revision(v_document, p_revision);
   end if;
+  -- As in pgrag.activate: pgrag.switch_space waits for us, and then sees what we have put in force. A revision without embeddings in the
+  -- active space is put in force all the same: words find it, pgrag.space_status counts it, pgrag.missing_embeddings lists it.
+  perform from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
   -- The row is locked before its past is read, so that the "revision before" is the one before this switch.
   select d.* into v_document from pgrag_data.document d
    where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id for no key update;

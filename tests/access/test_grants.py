@@ -18,9 +18,10 @@ CALLERS = {
     "authenticate": TOKEN_ROLES, "whoami": TOKEN_ROLES, "version": EVERY_ROLE, "status": EVERY_ROLE,
     # readers
     "search": {"reader"}, "search_json": {"reader"}, "packet": {"reader"}, "packet_json": {"reader"}, "validate_reply": {"reader"},
-    "excerpt": {"reader"}, "can_read": {"reader"}, "active_space": {"reader", "writer"},
+    "excerpt": {"reader"}, "can_read": {"reader"}, "active_space": {"reader", "writer"}, "next_space": {"reader", "writer"},
     # connectors, and administrators of a tenant
     "writer_source": {"writer"}, "stage_revision": {"writer"}, "add_chunks": {"writer"}, "verify_revision": {"writer"},
+    "add_embeddings": {"writer"}, "missing_embeddings": {"writer"},
     "list_documents": {"writer", "admin"}, "list_revisions": {"writer", "admin"}, "set_access": {"writer", "admin"},
     "activate": {"writer", "admin"}, "rollback": {"writer", "admin"}, "delete_document": {"writer", "admin"},
     "put_principal": {"admin"}, "drop_principal": {"admin"}, "put_membership": {"admin"}, "drop_membership": {"admin"},
@@ -28,6 +29,7 @@ CALLERS = {
     # operators, and the keeper of the keys
     "put_tenant": {"operator"}, "put_source": {"operator"}, "put_space": {"operator"},
     "list_tenants": {"operator"}, "list_sources": {"operator"}, "list_spaces": {"operator"},
+    "build_space": {"operator"}, "switch_space": {"operator"}, "retire_space": {"operator"}, "space_status": {"operator"},
     "maintain": {"operator"}, "calibrate": {"operator"}, "index_status": {"operator"},
     "add_signing_key": {"keys"}, "retire_signing_key": {"keys"}, "list_signing_keys": {"keys"},
 }  # fmt: skip
@@ -39,12 +41,13 @@ OF_THE_OWNER = {"create_block_table", "index_block_table", "drop_block_table"}
 # Functions that write (authenticate: a setting of the transaction); every other one is STABLE or IMMUTABLE.
 VOLATILE = {
     "authenticate", "put_tenant", "put_source", "put_space", "put_principal", "drop_principal", "put_membership", "drop_membership",
-    "stage_revision", "add_chunks", "verify_revision", "set_access", "activate", "rollback", "delete_document",
+    "stage_revision", "add_chunks", "add_embeddings", "verify_revision", "set_access", "activate", "rollback", "delete_document",
     "add_signing_key", "retire_signing_key",
     "acl_of", "switch_revision", "random_secret", "count_document",
-    "maintain", "calibrate", "fold_scope_totals", "copy_to_block", "renumber_documents", *OF_THE_OWNER,
+    "maintain", "calibrate", "fold_scope_totals", "copy_to_block", "renumber_documents",
+    "build_space", "switch_space", "retire_space", "put_embeddings", "purge_retired_spaces", *OF_THE_OWNER,
 }  # fmt: skip
-READERS = ("search", "search_json", "packet", "packet_json", "validate_reply", "excerpt", "can_read", "active_space", "whoami",
+READERS = ("search", "search_json", "packet", "packet_json", "validate_reply", "excerpt", "can_read", "active_space", "next_space", "whoami",
            "browse_revisions", "browse_tenant", "list_documents", "list_revisions", "list_principals", "list_memberships",
            "writer_source")  # fmt: skip
 
@@ -64,14 +67,15 @@ GRANTS = {  # relation: role: rights, beside the owner's
     "pgrag_data.acl": {"engine": {READ, ADD}},
     "pgrag_data.acl_entry": {"engine": {READ, ADD}},
     "pgrag_data.source": {"engine": {READ, ADD, CHANGE}, "viewer": {READ}},
-    "pgrag_data.embedding_space": {"engine": {READ, ADD}},
+    "pgrag_data.embedding_space": {"engine": {READ, ADD, CHANGE}},
     "pgrag_data.document": {"engine": {READ, ADD, CHANGE}, "viewer": {READ}},
     "pgrag_data.revision": {"engine": {READ, ADD, CHANGE}, "viewer": {READ}},
     "pgrag_data.revision_source": {"engine": {READ, ADD}},
     "pgrag_data.activation": {"engine": {READ, ADD}},
     "pgrag_data.chunk": {"engine": {READ, ADD}, "viewer": {READ}},
     "pgrag_data.chunk_lex": {"engine": {READ, ADD}},
-    "pgrag_data.chunk_vec": {"engine": {READ, ADD}},
+    "pgrag_data.chunk_vec": {"engine": {READ, ADD, REMOVE}},
+    "pgrag_data.revision_space": {"engine": {READ, ADD, REMOVE}},
     "pgrag_data.scope_total": {"engine": {READ, ADD, CHANGE, REMOVE}},
     "pgrag_data.dense_block": {"engine": {READ, ADD, CHANGE, REMOVE}},
     "pgrag_data.search_cost": {"engine": {READ, ADD, CHANGE}},
@@ -247,7 +251,7 @@ def reached(connection: psycopg.Connection[Any], roots: tuple[str, ...]) -> dict
 @pytest.mark.contract("B4", "F9")
 def test_everything_below_a_read_is_stable(superuser: psycopg.Connection[Any]) -> None:
     """A volatile function reads a snapshot of its own, and a read that uses two is torn between two states."""
-    below = reached(superuser, READERS)
+    below = reached(superuser, (*READERS, "missing_embeddings", "space_status"))
     assert {
         "current_principal",
         "verify_token",

@@ -10,9 +10,10 @@ from tests.support import Database
 
 @contextmanager
 def patched(database: Database, function: str, *changes: tuple[str, str]) -> Iterator[None]:
-    """Each change replaces a text, which must be there, in the definition of ``pgrag_private.<function>``."""
+    """Each change replaces a text, which must be there, in the definition of ``pgrag_private.<function>``, or of a name with its schema."""
+    function = function if "." in function else f"pgrag_private.{function}"
     with database.superuser() as superuser:
-        (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (f"pgrag_private.{function}",)).fetchone()
+        (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (function,)).fetchone()
         changed = body
         for old, new in changes:
             assert old in changed, (function, old)

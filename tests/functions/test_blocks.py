@@ -321,7 +321,7 @@ def test_a_block_of_which_nothing_is_left_is_not_searched(world: World) -> None:
     policy = dense(world)["policy"]
     assert policy["dense_route"] == "exact" and not {"dense_blocks", "dense_fell_back"} & policy.keys()
     with patched(world.database, "dense_plan", ("share_least      constant double precision := 0.05", "share_least      constant double precision := -1"),
-                 ("(0.8 + 0.2 / l.share)", "1"), ("(0.8 + 0.2 / v_whole.share)", "1"), ("+ v_compared * greatest(p_scope.chunks - sum(l.share * l.all_vectors), 0)", "")):  # fmt: skip
+                 ("v_block / l.share", "v_block"), ("v_block / v_whole.share", "v_block"), ("+ v_compared * greatest(p_scope.chunks - sum(l.share * l.all_vectors), 0)", "")):  # fmt: skip
         assert dense(world)["policy"]["dense_fell_back"]  # control
 
 

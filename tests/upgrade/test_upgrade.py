@@ -200,6 +200,34 @@ def test_rows_are_kept_and_answer_as_if_written_today(cluster: Cluster) -> None:
     assert rows(cluster, "a")["pgrag_data.document"][0] == rows(cluster, "b")["pgrag_data.document"][0] + 1
 
 
+@pytest.mark.contract("L1", "E2")
+def test_what_was_there_before_takes_another_space(cluster: Cluster) -> None:
+    """Revisions of the version before are known to be complete in their space, and want one that is built beside it."""
+    database = before(cluster)
+    cluster.install("a", UPGRADE)
+    with database.role("operator") as operator:
+        operator.execute("select pgrag.put_space('a', 'half', 'm', '2', 4, p_storage => 'half', p_normalisation => 'none'), pgrag.build_space('a', 'half')")
+        states = {space: (state, documents, missing) for space, state, documents, _, missing in operator.execute("select * from pgrag.space_status('a')")}
+    assert states["toy"][0] == "active" and states["toy"][2] == 0 and states["half"] == ("next", 0, states["toy"][1]) and states["toy"][1] > 5
+    missing = "select document, revision, chunk_no from pgrag.missing_embeddings('half', 2000, true)"
+    with database.role("operator") as operator:
+        sources = [source for _, source, *_ in operator.execute("select 'a', s.source from pgrag.list_sources('a') s")]
+    for source in sources:
+        with database.writer("a", source) as writer:
+            for document, revision, number in writer.execute(missing).fetchall():
+                writer.execute("select pgrag.add_embeddings(%s, %s, 'half', %s, '{\"[1,2,3,4]\"}')", (document, revision, number))
+            assert writer.execute(missing).fetchall() == []
+    with database.role("operator") as operator:
+        assert operator.execute("select pgrag.switch_space('a', 'half')").fetchone() == (True,)
+    question = {"question": "退款", "mode": "dense", "space": "half", "embedding": [1, 2, 3, 4], "threshold": 0, "k": 100}
+    with database.reader("a", "alice") as reader:
+        found = reader.execute("select pgrag.search_json(%s)", (json.dumps(question),)).fetchone()[0]
+    assert found["status"] == "evidence" and "退款政策.md" in {hit["document"] for hit in found["hits"]}
+    restore(cluster, dump(cluster, "a"), "c")
+    with cluster.superuser("c") as superuser:  # and a dump has both spaces
+        assert superuser.execute("select count(embedding) > 0, count(half) > 0 from pgrag_data.chunk_vec").fetchone() == (True, True)
+
+
 def table_columns(cluster: Cluster) -> dict[str, list[str]]:
     with cluster.superuser("a") as superuser:
         return dict(superuser.execute("""

@@ -47,10 +47,11 @@ begin
          -- pgvector sums squares in single precision: beyond these lengths a cosine is NaN.
          count(*) filter (where v.length < 1e-15) as zero,
          count(*) filter (where v.length > 1e15) as too_long,
-         count(*) filter (where v_space.normalisation = 'unit' and v.length >= 1e-15 and abs(v.length - 1) > 0.001) as not_unit
+         count(*) filter (where v_space.normalisation = 'unit' and v.length >= 1e-15 and abs(v.length - 1) > v.tolerance) as not_unit
     into v_found
     from (select coalesce(public.vector_dims(v.embedding), public.vector_dims(v.half)) as dimension,
-                 coalesce(public.vector_norm(v.embedding), public.l2_norm(v.half)) as length
+                 coalesce(public.vector_norm(v.embedding), public.l2_norm(v.half)) as length,
+                 case when v.half is null then 0.001 else 0.002 end as tolerance
             from pgrag_data.chunk_vec v
            where v.tenant_id = p_tenant_id and v.space_id = p_space_id and v.revision_id = p_revision_id
              and v.chunk_no between p_first and p_last) v;

@@ -73,7 +73,8 @@ begin
     end if;
   end if;
 
-  v_scope := pgrag_private.search_scope(v_tenant_id, p_principal.reader_id, p_search);
+  v_scope := pgrag_private.search_scope(v_tenant_id, p_principal.reader_id, p_search,
+                                        p_listed => v_lexical or cardinality(v_question.phrases) > 0);
   v_index := p_search.isolation = 'auto' and v_scope.chunks > pgrag_private.scope_first_limit();
 
   -- A phrase that nothing visible holds is asked for as words, and the answer says so.

@@ -125,8 +125,10 @@ $$;
 
 -- The scope of a search. Up to scope_first_limit() chunks, in strict isolation, for an as-of question and with a filter other than
 -- by source its revisions are listed, grouped by the languages of their chunks; else it is counted, which takes as long
--- for a million chunks as for none.
-create or replace function pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request)
+-- for a million chunks as for none. Without p_listed, by a search that needs no list, a small one is only counted too.
+create or replace function pgrag_private.search_scope(
+  p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request, p_listed boolean default true
+)
 returns pgrag_private.search_scope
 language plpgsql stable parallel restricted set enable_seqscan = off as $$
 declare
@@ -156,7 +158,7 @@ begin
            array(select (t.languages, null, null, sum(t.chunks), sum(t.lexemes))::pgrag_private.scope_part
                    from total t group by t.languages order by t.languages)
       into v_scope.documents, v_scope.chunks, v_scope.acl_chunks, v_acls, v_scope.parts;
-    if v_scope.chunks > pgrag_private.scope_first_limit() then
+    if not p_listed or v_scope.chunks > pgrag_private.scope_first_limit() then
       v_scope.acls := v_acls;
       return v_scope;
     end if;
