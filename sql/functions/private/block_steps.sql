@@ -42,7 +42,7 @@ begin
   with crowded as (
     select t.tenant_id, t.acl_id from pgrag_data.scope_total t
      group by t.tenant_id, t.acl_id
-    having count(*) > 16 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
+    having count(*) > 4 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
      order by count(*) desc
      limit 100
   ), chosen as (
