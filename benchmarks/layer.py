@@ -199,8 +199,8 @@ dense as materialized (
                     from unnest({{revisions}}::bigint[]) as s (revision_id)
                     join pgrag_data.chunk_vec v on v.tenant_id = {{t}} and v.space_id = {{space}} and v.revision_id = s.revision_id
                   offset 0) x
-           where x.distance <> 'NaN' order by x.distance fetch first 100 rows with ties) x
-   order by x.cosine desc, x.chunk_id limit 100
+           where x.distance <> 'NaN' order by x.distance fetch first {{limit}} rows with ties) x
+   order by x.cosine desc, x.chunk_id limit {{limit}}
 )"""
 
 LEXICAL = f"""
@@ -310,7 +310,8 @@ class Bare:
         scope = run(SCOPE.format(question=_quoted(asked.text), **self._fixed).encode()).fetchone()
         assert scope is not None
         revisions, chunks, length, lexemes = scope
-        fields = {**self._fixed, "revisions": f"'{revisions}'", "v": f"'{asked.vector}'::public.vector"}
+        fields = {**self._fixed, "revisions": f"'{revisions}'", "v": f"'{asked.vector}'::public.vector",
+                  "limit": "40" if self._mode == "dense" else "100"}  # fmt: skip
         ctes = []
         if self._mode != "lexical":
             ctes.append(DENSE.format(**fields))
