@@ -268,6 +268,11 @@ def maintained(folder: Folder, server: Server, name: str = "maintain") -> bool:
     return False
 
 
+def calibrate(server: Server) -> dict[str, float]:
+    """The costs by which searches choose their route, measured."""
+    return dict(server.connection.execute("select part, microseconds from pgrag.calibrate()").fetchall())
+
+
 def void(connection: psycopg.Connection[Any], statement: str) -> None:
     """A statement without a result, or whose result is of no interest."""
     connection.execute(statement)
@@ -479,7 +484,7 @@ class PgragLane(Pgrag):
           return query
           select d.document::text, c.span_start, c.text
             from (select l.revision_id, l.chunk_no, l.cosine, l.chunk_id
-                    from pgrag_private.dense_lane(v_scope, pgrag_private.dense_plan(v_scope, v_space, 40, 'auto'), v_space.space_id, p_embedding, 40,
+                    from pgrag_private.dense_lane(v_scope, pgrag_private.dense_plan(v_scope, v_space, 20, 'auto'), v_space.space_id, p_embedding, 20,
                                                   null, null) l
                    order by l.cosine desc, l.chunk_id limit 10) l
             join pgrag_data.chunk c on c.tenant_id = v_tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no

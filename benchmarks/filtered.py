@@ -161,7 +161,7 @@ class Size:
         )
         self.name = name_of(chunks)
         if options.again:
-            folder.forget("cell ", *(("pgrag", "maintain") if options.again == "pgrag" else ()))
+            folder.forget("cell ", *(("pgrag", "maintain", "calibrate") if options.again == "pgrag" else ()))
         self.company = Company(chunks // EACH, seed=options.seed)
         self.vectors: Vectors = self.company.vectors(folder.path / "vectors.npy")
         self.readers = {
@@ -188,6 +188,8 @@ class Size:
                 made.load_pgrag(self.folder, server, self.company, self.everyone)
                 if not made.maintained(self.folder, server):
                     self.skipped["maintain"] = "this pgrag has no pgrag.maintain(): every search is exact"
+                else:  # as docs/operations.md says: once, when the first blocks are there
+                    self.folder.step("calibrate", lambda: made.calibrate(server))
             if self.options.load:
                 return
             built = self.arms(server, other)

@@ -311,7 +311,7 @@ class Bare:
         assert scope is not None
         revisions, chunks, length, lexemes = scope
         fields = {**self._fixed, "revisions": f"'{revisions}'", "v": f"'{asked.vector}'::public.vector",
-                  "limit": "40" if self._mode == "dense" else "100"}  # fmt: skip
+                  "limit": "20" if self._mode == "dense" else "100"}  # fmt: skip
         ctes = []
         if self._mode != "lexical":
             ctes.append(DENSE.format(**fields))
@@ -498,7 +498,7 @@ def ingest(corpus: Corpus, report: Report, seconds: float) -> None:
                 ):
                     if table == "chunk_vec":
                         for key, vector in zip(keys, corpus.vectors, strict=True):
-                            into.write_row((*key, literal(vector)))
+                            into.write_row((*key, literal(vector), None))
                     else:
                         for block in rows[table]:
                             into.write(block)

@@ -3008,7 +3008,7 @@ begin
   if p_search.mode = 'dense' and cardinality(v_wordings) = 1 then
     -- One lane and one wording: there is nothing to fuse, and a few candidates are enough for k of them, unless so many are
     -- left out as near-duplicates or by a cap that fewer come back; then all are asked for.
-    foreach v_limit in array case when p_search.chunk_order is null then array[least(4 * p_search.k, v_candidates)] end || v_candidates loop
+    foreach v_limit in array case when p_search.chunk_order is null then array[least(greatest(2 * p_search.k, 20), v_candidates)] end || v_candidates loop
       v_dense_plan := pgrag_private.dense_plan(v_scope, v_space, v_limit, v_dense_isolation);
       select array_agg((d.revision_id, d.chunk_no, d.cosine, greatest(d.cosine, 0), 0, null, null, d.place, d.cosine,
                         null, null, '[]')::pgrag_private.ranked_chunk
