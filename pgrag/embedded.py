@@ -621,9 +621,9 @@ def _copy_for_everyone(bindir: Path) -> Path:
     if not copy.exists():
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=_ROOT_CACHE))
         shutil.copytree(tree, new / package.name / tree.name, symlinks=True)
-        shared = f"{package.name}.libs"  # the libraries that a wheel brought along lie beside the package
-        if (package.parent / shared).is_dir():
-            shutil.copytree(package.parent / shared, new / shared, symlinks=True)
+        # The libraries that a wheel brought along lie beside the package, by the name of one or the other.
+        for shared in package.parent.glob(f"{package.name}*.libs"):
+            shutil.copytree(shared, new / shared.name, symlinks=True)
         for entry in (new, *new.rglob("*")):
             if not entry.is_symlink():
                 entry.chmod(0o755 if entry.is_dir() or entry.stat().st_mode & 0o100 else 0o644)
