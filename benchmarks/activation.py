@@ -35,16 +35,16 @@ def prepare(connection: psycopg.Connection[Any], secret: bytes) -> None:
 
 
 def put_document(connection: psycopg.Connection[Any], token: str, document: str, chunks: int) -> None:
-    """Two revisions of ``chunks`` chunks of 200 characters, both verified, the first one active."""
+    """Two revisions of ``chunks`` chunks of 100 characters, both verified, the first one active."""
     for revision in ("v1", "v2"):
-        texts = [f"{revision} {number} ".ljust(199, "x") + "\n" for number in range(chunks)]
+        texts = [f"{revision} {number} ".ljust(99, "x") + "\n" for number in range(chunks)]
         with pgrag.writer(connection, token):
             connection.execute(
                 "select pgrag.stage_revision(%s, %s, p_revision => %s)", (document, "".join(texts), revision)
             )
             for first in range(0, chunks, 2000):
                 batch = texts[first : first + 2000]
-                starts = [200 * (first + number) for number in range(len(batch))]
+                starts = [100 * (first + number) for number in range(len(batch))]
                 connection.execute(
                     "select pgrag.add_chunks(%s, %s, %s, %s, %s, %s, %s)",
                     (
@@ -53,7 +53,7 @@ def put_document(connection: psycopg.Connection[Any], token: str, document: str,
                         first + 1,
                         batch,
                         starts,
-                        [start + 200 for start in starts],
+                        [start + 100 for start in starts],
                         [3] * len(batch),
                     ),
                 )
