@@ -52,7 +52,7 @@ READERS = ("search", "search_json", "packet", "packet_json", "validate_reply", "
            "writer_source")  # fmt: skip
 
 PINNED = [
-    "search_path=pg_catalog, pg_temp", "row_security=on", "plan_cache_mode=force_custom_plan", "jit=off",
+    "search_path=pg_catalog, pg_temp", "row_security=on", "jit=off",
     "standard_conforming_strings=on", "transform_null_equals=off", "array_nulls=on", "gin_fuzzy_search_limit=0", "TimeZone=UTC",
     "DateStyle=ISO, YMD", "IntervalStyle=iso_8601", "bytea_output=hex", "extra_float_digits=1",
     "debug_print_parse=off", "debug_print_rewritten=off", "debug_print_plan=off",
@@ -186,10 +186,10 @@ def test_a_login_role_can_call_what_its_group_can_and_no_more(superuser: psycopg
 def test_functions_are_what_they_must_be(superuser: psycopg.Connection[Any]) -> None:
     def faults() -> list[str]:
         found = []
-        for name, schema, definer, owner, config, count in rows(
+        for name, schema, definer, owner, config, volatile, count in rows(
             superuser,
             f"""
-            select p.proname, n.nspname, p.prosecdef, p.proowner::regrole::text, p.proconfig, count(*) over (partition by n.nspname, p.proname)
+            select p.proname, n.nspname, p.prosecdef, p.proowner::regrole::text, p.proconfig, p.provolatile, count(*) over (partition by n.nspname, p.proname)
               from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in {IN_PGRAG}""",
         ):
             should = (schema == "pgrag" and name not in NOT_DEFINER) or CALLERS_PRIVATE.get(name, {"owner"}) != {"owner"}
@@ -197,7 +197,9 @@ def test_functions_are_what_they_must_be(superuser: psycopg.Connection[Any]) -> 
                 found.append(f"{name}: owner {owner}")
             if definer != should:
                 found.append(f"{name}: security definer is {definer}")
-            pinned = [*PINNED, "lock_timeout=20ms"] if name == "drop_block_table" else PINNED
+            pinned = [*PINNED, f"plan_cache_mode=force_{'generic' if volatile == 'v' else 'custom'}_plan"]
+            if name == "drop_block_table":
+                pinned.append("lock_timeout=20ms")
             if definer and sorted(config or []) != sorted(pinned):
                 found.append(f"{name}: settings {set(config or []) ^ set(pinned)}")
             if schema == "pgrag" and count > 1:
