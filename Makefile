@@ -9,7 +9,7 @@ MAJORS ?= 16 17 18
 FORMATTED := pgrag benchmarks tools examples migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-matrix-short lint format dist sync clean
+.PHONY: help demo test test-matrix test-matrix-short lint format expected dist sync clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,10 @@ lint: $(VENV)/.installed-dev ## ruff, mypy, sqlfluff, and whether generated file
 
 format: $(VENV)/.installed-dev ## ruff's formatting
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format $(FORMATTED)
+
+expected: $(VENV)/.installed-test ## write down what a new installation has, which pgrag.doctor() compares with; then dist
+	@PGRAG_WRITE_DOCS=1 $(BIN)/python -m pytest --quiet tests/functions/test_doctor.py -k expected_objects
+	@$(BIN)/python -m pgrag._sql
 
 dist: $(VENV)/.installed-test ## build dist/ from sql/
 	@$(BIN)/python -m pgrag._sql

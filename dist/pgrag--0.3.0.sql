@@ -859,6 +859,39 @@ create type pgrag_private.ranked_chunk as (
   duplicates    jsonb
 );
 
+-- What pgrag.doctor() has found.
+create type pgrag_private.doctor_finding as (
+  check_name text,
+  severity   text,
+  object     text,
+  finding    text,
+  remedy     text
+);
+
+-- sql/functions/private/pinned_settings.sql
+
+-- What any role may set and would otherwise reach into the definer functions: each of these gets all of them, the same for all readers
+-- and for all writers, at every installation and upgrade (98_settings.sql). A test compares, and so does pgrag.doctor().
+--
+--   row_security                         switched off, every query on a table of pgrag's would be an error
+--   plan_cache_mode, jit                 a generic plan or a JIT compilation turned a search of 0.4 ms into seconds; a custom one turned a
+--                                        write into seconds: of a tenant that statistics do not know yet it reads all, for each row, and
+--                                        foreign keys are checked by the same setting
+--   standard_conforming_strings          otherwise a backslash in a pattern changes its meaning
+--   transform_null_equals, array_nulls   what "= null" and a "null" in an array literal mean
+--   debug_print_…                        plans hold parameters, and parameters hold keys
+--   gin_fuzzy_search_limit               answers at random
+--   the rest                             the form of times and bytes, which hashes and seals are made of
+create or replace function pgrag_private.pinned_settings(p_volatile boolean) returns table (name text, value text)
+language sql immutable parallel safe rows 15
+begin atomic
+  select s.name, s.value
+    from (values ('row_security', 'on'), ('plan_cache_mode', case when p_volatile then 'force_generic_plan' else 'force_custom_plan' end), ('jit', 'off'),
+                 ('standard_conforming_strings', 'on'), ('transform_null_equals', 'off'), ('array_nulls', 'on'), ('gin_fuzzy_search_limit', '0'),
+                 ('TimeZone', 'UTC'), ('DateStyle', 'ISO, YMD'), ('IntervalStyle', 'iso_8601'), ('bytea_output', 'hex'), ('extra_float_digits', '1'),
+                 ('debug_print_parse', 'off'), ('debug_print_rewritten', 'off'), ('debug_print_plan', 'off')) as s (name, value);
+end;
+
 -- sql/functions/private/hmac_key.sql
 
 -- One padded block of an HMAC-SHA256 key (RFC 2104): the key, to 64 bytes, each byte xor p_byte. Made once,
@@ -5501,6 +5534,1469 @@ $$;
 comment on function pgrag.index_status is 'The blocks behind dense search: vectors in them, loose beside them, retired in them, and their size on disk.';
 revoke all on function pgrag.index_status from public;
 
+-- sql/functions/private/expected_objects.sql
+
+-- What a new installation has, as pgrag_private.catalog() says it; % is the object. Made by "make expected"; do not edit.
+create or replace function pgrag_private.expected_objects() returns table (check_name text, object text, item text)
+language sql immutable parallel safe rows 1000 as $$
+  select l.part[1], l.part[2], replace(l.part[3], '%', l.part[2])
+    from string_to_table($objects$
+default_privileges | functions of pgrag_engine | alter default privileges for role pgrag_engine revoke all on functions from public
+default_privileges | functions of pgrag_owner | alter default privileges for role pgrag_owner revoke all on functions from public
+default_privileges | types of pgrag_engine | alter default privileges for role pgrag_engine revoke all on types from public
+default_privileges | types of pgrag_owner | alter default privileges for role pgrag_owner revoke all on types from public
+function_attributes | pgrag.activate(text,text,text,boolean,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.active_space(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.add_chunks(text,text,integer,text[],integer[],integer[],integer[],text[],integer[],text[],public.vector[]) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.add_embeddings(text,text,text,integer,public.vector[]) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.add_signing_key(text,bytea,text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.authenticate(text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.build_space(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.calibrate() | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.can_read(text,text,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.delete_document(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.doctor() | alter function % stable parallel restricted security definer
+function_attributes | pgrag.drop_membership(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.drop_principal(text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.excerpt(text,timestamp with time zone,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.index_status() | alter function % stable parallel unsafe security definer
+function_attributes | pgrag.list_documents(text,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_memberships(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_principals(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_revisions(text,text,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_signing_keys() | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_sources(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_spaces(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.list_tenants() | alter function % stable parallel restricted security definer
+function_attributes | pgrag.maintain(interval) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.missing_embeddings(text,integer,boolean) | alter function % stable parallel unsafe security definer
+function_attributes | pgrag.next_space(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.packet(text,integer,text,public.vector,text,text,timestamp with time zone,jsonb,integer,double precision,integer,text,integer,boolean,text,text[],public.vector[],integer,integer,text,text,text[],text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.packet_json(jsonb,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.put_membership(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.put_principal(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.put_source(text,text,text[],text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.put_space(text,text,text,text,integer,text,text,text,text,text,text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.put_tenant(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.retire_signing_key(text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.retire_space(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.rollback(text,text,text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.search(text,integer,text,public.vector,text,text,timestamp with time zone,jsonb,integer,double precision,text,text[],public.vector[],integer,integer,text,text,text[],text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.search_json(jsonb,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.set_access(text,text[],text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.space_status(text) | alter function % stable parallel unsafe security definer
+function_attributes | pgrag.stage_revision(text,text,text,text,text,text,text,text[],date,timestamp with time zone,timestamp with time zone,text,text,text,text,int4range[],jsonb) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.status() | alter function % stable parallel restricted security definer
+function_attributes | pgrag.switch_space(text,text) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.validate_reply(jsonb,jsonb,text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.verify_revision(text,text,integer) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag.version() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag.whoami(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag.writer_source(text) | alter function % stable parallel restricted security definer
+function_attributes | pgrag_private.access_state(pgrag_private.principal) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.acl_of(bigint,text[]) | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.block_effort(integer) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.block_least(integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.block_recall(pgrag_data.dense_block,integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.block_state() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.bm25_idf(double precision,double precision) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.bm25_norm() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.browse_revisions() | alter function % stable parallel restricted security definer
+function_attributes | pgrag_private.browse_tenant() | alter function % stable parallel restricted security definer
+function_attributes | pgrag_private.build_packet(pgrag_private.principal,text,timestamp with time zone,jsonb,integer,text,integer,boolean) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.call_maintain() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.catalog() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.check_document(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.check_embedding(bigint,text,public.vector) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.check_filter(jsonb) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.check_json_request(jsonb,text[]) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.check_metadata(jsonb,text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.check_name(text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.check_search(pgrag_private.search_request) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.chunk_id_lookup(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.closure(bigint,bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.compared_revisions(pgrag_private.search_scope,pgrag_private.dense_plan) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.copy_to_block(pgrag_data.dense_block) | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.corpus_state(pgrag_private.principal,timestamp with time zone) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.count_document(pgrag_data.document,integer) | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.create_block_table(bigint,integer) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag_private.current_principal(text,text[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.decode_base64url(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.decode_part(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.default_threshold(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.dense_lane(pgrag_private.search_scope,pgrag_private.dense_plan,bigint,public.vector,integer,text[],tsquery[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.dense_plan(pgrag_private.search_scope,pgrag_data.embedding_space,integer,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.describe_chunk(bigint,bigint,integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.described_space(bigint,bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.deserves_block(bigint,bigint,bigint,bigint) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.distinct_words(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.doctor_access() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.doctor_blocks() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.doctor_catalog() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.doctor_checks() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.doctor_data() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.doctor_server() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.drop_block_table(bigint) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag_private.each_slot(integer,text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.effective_revision(bigint,bigint,timestamp with time zone) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.embedding_faults(bigint,bigint,bigint,integer,integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.estimate_df(pgrag_private.search_scope,bigint[],integer[],text[],text[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.expected_catalog() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.expected_objects() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.facet_keys(bigint,text,text,text,text[],jsonb) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.facet_keys_any(bigint,text,text[]) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.filter_date(jsonb,text) | alter function % stable parallel safe security invoker
+function_attributes | pgrag_private.filter_values(jsonb,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.filtered_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.find_document(pgrag_data.source,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.find_principal(bigint,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.find_revision(pgrag_data.document,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.find_source(pgrag_private.principal,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.find_space(bigint,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.find_tenant(text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.finding(text,text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.finding_of_access(pgrag_private.principal,text,bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.fingerprint(text[]) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.fold_scope_totals() | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.function_bodies() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.half_of(pgrag_data.embedding_space,public.vector) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.hmac_pad(bytea,integer) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.index_block_table(bigint) | alter function % volatile parallel unsafe security definer
+function_attributes | pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.installed_bodies() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.internal_mac(text,text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.is_blank(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.is_language(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.is_sayable(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.json_texts(jsonb) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.ledger_gaps(bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.lexeme_count(tsvector) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.lexeme_keys(bigint,text[]) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.lexeme_query(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.lexical_bound(pgrag_private.lexical_plan[]) | alter function % stable parallel safe security invoker
+function_attributes | pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.lexical_plans(pgrag_private.search_scope,text[],text[],text[],boolean) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.makes_a_difference(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.matched_terms(bigint,bigint,integer,pgrag_private.lexical_plan[],double precision[],double precision[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.missing_in_space(bigint,bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.negations() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.not_found(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.numbers() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.pairs_of(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.parse_question(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.permitted_acls(bigint,bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.phrase_lexemes(text,text[]) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.phrase_query(text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.pick(bigint,pgrag_private.ranked_chunk[],integer,integer,integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.pinned_settings(boolean) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.plain_quote(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.purge_retired_spaces() | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.put_embeddings(pgrag_data.revision,pgrag_data.embedding_space,integer,public.vector[]) | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.question_condition(text,text[],text[]) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.random_secret() | alter function % volatile parallel safe security invoker
+function_attributes | pgrag_private.renumber_documents(bigint) | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.retrieve(pgrag_private.principal,pgrag_private.search_request) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.retrieve_json(pgrag_private.principal,jsonb,integer) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.scope(bigint,bigint,timestamp with time zone,jsonb) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.scope_first_limit() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.scope_languages(pgrag_private.scope_part[]) | alter function % stable parallel safe security invoker
+function_attributes | pgrag_private.score(double precision) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.seal(pgrag_private.principal,jsonb) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.search_scope(bigint,bigint,pgrag_private.search_request,boolean) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.similarity(tsvector,tsvector) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.spaced_words(text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.split_joined(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.standing_revisions(bigint,bigint) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.switch_revision(pgrag_private.principal,pgrag_data.document,pgrag_data.revision,text,text,boolean) | alter function % volatile parallel unsafe security invoker
+function_attributes | pgrag_private.text_config(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.tf_slot() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.to_lexemes(text,text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.transaction_mark() | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.unspaced_pairs(text) | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.unspaced_run() | alter function % immutable parallel safe security invoker
+function_attributes | pgrag_private.utc(timestamp with time zone) | alter function % stable parallel safe security invoker
+function_attributes | pgrag_private.verify_token(text) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | alter function % stable parallel restricted security invoker
+function_attributes | pgrag_private.visible_row(text,text,boolean) | alter function % immutable parallel safe security invoker
+function_settings | DateStyle of pgrag_private.catalog() | alter function pgrag_private.catalog() set DateStyle to 'ISO, YMD'
+function_settings | DateStyle of pgrag_private.function_bodies() | alter function pgrag_private.function_bodies() set DateStyle to 'ISO, YMD'
+function_settings | IntervalStyle of pgrag_private.catalog() | alter function pgrag_private.catalog() set IntervalStyle to 'iso_8601'
+function_settings | IntervalStyle of pgrag_private.function_bodies() | alter function pgrag_private.function_bodies() set IntervalStyle to 'iso_8601'
+function_settings | enable_bitmapscan of pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) set enable_bitmapscan to 'off'
+function_settings | enable_hashjoin of pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) set enable_hashjoin to 'off'
+function_settings | enable_mergejoin of pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) set enable_mergejoin to 'off'
+function_settings | enable_seqscan of pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.compared_revisions(pgrag_private.search_scope,pgrag_private.dense_plan) | alter function pgrag_private.compared_revisions(pgrag_private.search_scope,pgrag_private.dense_plan) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.dense_plan(pgrag_private.search_scope,pgrag_data.embedding_space,integer,text) | alter function pgrag_private.dense_plan(pgrag_private.search_scope,pgrag_data.embedding_space,integer,text) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) | alter function pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) | alter function pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) | alter function pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.search_scope(bigint,bigint,pgrag_private.search_request,boolean) | alter function pgrag_private.search_scope(bigint,bigint,pgrag_private.search_request,boolean) set enable_seqscan to 'off'
+function_settings | enable_seqscan of pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | alter function pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) set enable_seqscan to 'off'
+function_settings | enable_sort of pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) set enable_sort to 'off'
+function_settings | lock_timeout of pgrag_private.drop_block_table(bigint) | alter function pgrag_private.drop_block_table(bigint) set lock_timeout to '20ms'
+function_settings | plan_cache_mode of pgrag_private.copy_to_block(pgrag_data.dense_block) | alter function pgrag_private.copy_to_block(pgrag_data.dense_block) set plan_cache_mode to 'force_custom_plan'
+function_settings | plan_cache_mode of pgrag_private.current_principal(text,text[]) | alter function pgrag_private.current_principal(text,text[]) set plan_cache_mode to 'force_generic_plan'
+function_settings | plan_cache_mode of pgrag_private.estimate_df(pgrag_private.search_scope,bigint[],integer[],text[],text[]) | alter function pgrag_private.estimate_df(pgrag_private.search_scope,bigint[],integer[],text[],text[]) set plan_cache_mode to 'force_custom_plan'
+function_settings | plan_cache_mode of pgrag_private.filtered_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | alter function pgrag_private.filtered_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) set plan_cache_mode to 'force_custom_plan'
+function_settings | plan_cache_mode of pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) | alter function pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) set plan_cache_mode to 'force_custom_plan'
+function_settings | plan_cache_mode of pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) | alter function pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) set plan_cache_mode to 'force_custom_plan'
+function_settings | plan_cache_mode of pgrag_private.retrieve(pgrag_private.principal,pgrag_private.search_request) | alter function pgrag_private.retrieve(pgrag_private.principal,pgrag_private.search_request) set plan_cache_mode to 'force_generic_plan'
+function_settings | quote_all_identifiers of pgrag_private.catalog() | alter function pgrag_private.catalog() set quote_all_identifiers to 'off'
+function_settings | quote_all_identifiers of pgrag_private.function_bodies() | alter function pgrag_private.function_bodies() set quote_all_identifiers to 'off'
+function_settings | work_mem of pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) | alter function pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) set work_mem to '32MB'
+function_settings | work_mem of pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) | alter function pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) set work_mem to '32MB'
+function_settings | work_mem of pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) | alter function pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) set work_mem to '32MB'
+functions | pgrag.activate(text,text,text,boolean,text) | pgrag.activate(p_document text, p_revision text, p_expected_active text DEFAULT NULL::text, p_restore boolean DEFAULT false, p_source text DEFAULT NULL::text) returns boolean
+functions | pgrag.active_space(text) | pgrag.active_space(p_token text DEFAULT NULL::text) returns TABLE(space text, model text, model_revision text, dimension integer, metric text, normalisation text, preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+functions | pgrag.add_chunks(text,text,integer,text[],integer[],integer[],integer[],text[],integer[],text[],public.vector[]) | pgrag.add_chunks(p_document text, p_revision text, p_first integer, p_texts text[], p_starts integer[], p_ends integer[], p_tokens integer[], p_sections text[] DEFAULT NULL::text[], p_pages integer[] DEFAULT NULL::integer[], p_languages text[] DEFAULT NULL::text[], p_embeddings public.vector[] DEFAULT NULL::public.vector[]) returns integer
+functions | pgrag.add_embeddings(text,text,text,integer,public.vector[]) | pgrag.add_embeddings(p_document text, p_revision text, p_space text, p_first integer, p_embeddings public.vector[]) returns TABLE(complete boolean, missing integer)
+functions | pgrag.add_signing_key(text,bytea,text,text) | pgrag.add_signing_key(p_kid text, p_secret bytea, p_issuer text, p_audience text) returns void
+functions | pgrag.authenticate(text) | pgrag.authenticate(p_token text) returns void
+functions | pgrag.build_space(text,text) | pgrag.build_space(p_tenant text, p_space text) returns boolean
+functions | pgrag.calibrate() | % returns TABLE(part text, microseconds double precision, measured_at timestamp with time zone)
+functions | pgrag.can_read(text,text,text) | pgrag.can_read(p_source text, p_document text, p_token text DEFAULT NULL::text) returns boolean
+functions | pgrag.delete_document(text,text) | pgrag.delete_document(p_document text, p_source text DEFAULT NULL::text) returns boolean
+functions | pgrag.doctor() | % returns TABLE(check_name text, severity text, object text, finding text, remedy text)
+functions | pgrag.drop_membership(text,text) | pgrag.drop_membership(p_group text, p_member text) returns void
+functions | pgrag.drop_principal(text) | pgrag.drop_principal(p_name text) returns void
+functions | pgrag.excerpt(text,timestamp with time zone,text) | pgrag.excerpt(p_chunk_id text, p_as_of timestamp with time zone DEFAULT NULL::timestamp with time zone, p_token text DEFAULT NULL::text) returns jsonb
+functions | pgrag.index_status() | % returns TABLE(tenant text, space text, class text, chunks bigint, state text, vectors bigint, loose bigint, retired bigint, bytes bigint)
+functions | pgrag.list_documents(text,text) | pgrag.list_documents(p_source text DEFAULT NULL::text, p_token text DEFAULT NULL::text) returns TABLE(source text, document text, active_revision text, readers text[], deleted_at timestamp with time zone)
+functions | pgrag.list_memberships(text) | pgrag.list_memberships(p_token text DEFAULT NULL::text) returns TABLE("group" text, member text, kind text)
+functions | pgrag.list_principals(text) | pgrag.list_principals(p_token text DEFAULT NULL::text) returns TABLE(name text, kind text, created_at timestamp with time zone)
+functions | pgrag.list_revisions(text,text,text) | pgrag.list_revisions(p_document text, p_source text DEFAULT NULL::text, p_token text DEFAULT NULL::text) returns TABLE(revision text, state text, title text, effective_from timestamp with time zone, effective_to timestamp with time zone, chunks integer, created_at timestamp with time zone, verified_at timestamp with time zone, activated_at timestamp with time zone)
+functions | pgrag.list_signing_keys() | % returns TABLE(kid text, issuer text, audience text, created_at timestamp with time zone, retired_at timestamp with time zone)
+functions | pgrag.list_sources(text) | pgrag.list_sources(p_tenant text) returns TABLE(source text, trust text, processors text[], created_at timestamp with time zone)
+functions | pgrag.list_spaces(text) | pgrag.list_spaces(p_tenant text) returns TABLE(space text, active boolean, model text, model_revision text, dimension integer, metric text, normalisation text, preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+functions | pgrag.list_tenants() | % returns TABLE(tenant text, name text, active_space text, created_at timestamp with time zone)
+functions | pgrag.maintain(interval) | pgrag.maintain(p_keep interval DEFAULT 'PT5M'::interval) returns TABLE(action text, block_id bigint, rows bigint, remaining boolean, note text)
+functions | pgrag.missing_embeddings(text,integer,boolean) | pgrag.missing_embeddings(p_space text, p_limit integer DEFAULT 256, p_retained boolean DEFAULT false) returns TABLE(document text, revision text, chunk_no integer, title text, section text, language text, text text)
+functions | pgrag.next_space(text) | pgrag.next_space(p_token text DEFAULT NULL::text) returns TABLE(space text, model text, model_revision text, dimension integer, metric text, normalisation text, preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+functions | pgrag.packet(text,integer,text,public.vector,text,text,timestamp with time zone,jsonb,integer,double precision,integer,text,integer,boolean,text,text[],public.vector[],integer,integer,text,text,text[],text) | pgrag.packet(p_question text, p_k integer DEFAULT 8, p_mode text DEFAULT 'hybrid'::text, p_embedding public.vector DEFAULT NULL::public.vector, p_space text DEFAULT NULL::text, p_fusion text DEFAULT 'convex'::text, p_as_of timestamp with time zone DEFAULT NULL::timestamp with time zone, p_filter jsonb DEFAULT NULL::jsonb, p_candidates integer DEFAULT 100, p_threshold double precision DEFAULT NULL::double precision, p_budget integer DEFAULT 8000, p_budget_unit text DEFAULT 'characters'::text, p_reserve integer DEFAULT 0, p_strict boolean DEFAULT false, p_token text DEFAULT NULL::text, p_probes text[] DEFAULT NULL::text[], p_probe_embeddings public.vector[] DEFAULT NULL::public.vector[], p_per_document integer DEFAULT NULL::integer, p_per_source integer DEFAULT NULL::integer, p_isolation text DEFAULT 'auto'::text, p_profile text DEFAULT 'normal'::text, p_order text[] DEFAULT NULL::text[], p_reranker text DEFAULT NULL::text) returns jsonb
+functions | pgrag.packet_json(jsonb,text) | pgrag.packet_json(p_request jsonb, p_token text DEFAULT NULL::text) returns jsonb
+functions | pgrag.put_membership(text,text) | pgrag.put_membership(p_group text, p_member text) returns void
+functions | pgrag.put_principal(text,text) | pgrag.put_principal(p_name text, p_kind text) returns void
+functions | pgrag.put_source(text,text,text[],text) | pgrag.put_source(p_tenant text, p_source text, p_processors text[] DEFAULT NULL::text[], p_trust text DEFAULT NULL::text) returns void
+functions | pgrag.put_space(text,text,text,text,integer,text,text,text,text,text,text,text) | pgrag.put_space(p_tenant text, p_space text, p_model text, p_model_revision text, p_dimension integer, p_metric text DEFAULT 'cosine'::text, p_normalisation text DEFAULT 'unit'::text, p_preprocessing text DEFAULT ''::text, p_query_prefix text DEFAULT ''::text, p_document_prefix text DEFAULT ''::text, p_storage text DEFAULT 'float'::text, p_zero_vectors text DEFAULT 'refuse'::text) returns void
+functions | pgrag.put_tenant(text,text) | pgrag.put_tenant(p_tenant text, p_name text DEFAULT NULL::text) returns void
+functions | pgrag.retire_signing_key(text) | pgrag.retire_signing_key(p_kid text) returns void
+functions | pgrag.retire_space(text,text) | pgrag.retire_space(p_tenant text, p_space text) returns boolean
+functions | pgrag.rollback(text,text,text,text) | pgrag.rollback(p_document text, p_revision text DEFAULT NULL::text, p_expected_active text DEFAULT NULL::text, p_source text DEFAULT NULL::text) returns text
+functions | pgrag.search(text,integer,text,public.vector,text,text,timestamp with time zone,jsonb,integer,double precision,text,text[],public.vector[],integer,integer,text,text,text[],text) | pgrag.search(p_question text, p_k integer DEFAULT 10, p_mode text DEFAULT 'hybrid'::text, p_embedding public.vector DEFAULT NULL::public.vector, p_space text DEFAULT NULL::text, p_fusion text DEFAULT 'convex'::text, p_as_of timestamp with time zone DEFAULT NULL::timestamp with time zone, p_filter jsonb DEFAULT NULL::jsonb, p_candidates integer DEFAULT 100, p_threshold double precision DEFAULT NULL::double precision, p_token text DEFAULT NULL::text, p_probes text[] DEFAULT NULL::text[], p_probe_embeddings public.vector[] DEFAULT NULL::public.vector[], p_per_document integer DEFAULT NULL::integer, p_per_source integer DEFAULT NULL::integer, p_isolation text DEFAULT 'auto'::text, p_profile text DEFAULT 'normal'::text, p_order text[] DEFAULT NULL::text[], p_reranker text DEFAULT NULL::text) returns TABLE(rank integer, score double precision, relevance double precision, source text, document text, revision text, active boolean, title text, section text, page integer, language text, span_start integer, span_end integer, effective_from timestamp with time zone, effective_to timestamp with time zone, ingested_at timestamp with time zone, trust text, lexical_rank integer, lexical_score double precision, dense_rank integer, dense_score double precision, chunk_id text, text text, status text, complete boolean, complete_reason text, matched_terms jsonb, duplicates jsonb, probe integer)
+functions | pgrag.search_json(jsonb,text) | pgrag.search_json(p_request jsonb, p_token text DEFAULT NULL::text) returns jsonb
+functions | pgrag.set_access(text,text[],text) | pgrag.set_access(p_document text, p_readers text[], p_source text DEFAULT NULL::text) returns boolean
+functions | pgrag.space_status(text) | pgrag.space_status(p_tenant text) returns TABLE(space text, state text, documents bigint, chunks bigint, missing bigint)
+functions | pgrag.stage_revision(text,text,text,text,text,text,text,text[],date,timestamp with time zone,timestamp with time zone,text,text,text,text,int4range[],jsonb) | pgrag.stage_revision(p_document text, p_body text, p_title text DEFAULT ''::text, p_language text DEFAULT 'en'::text, p_revision text DEFAULT NULL::text, p_product text DEFAULT NULL::text, p_version text DEFAULT NULL::text, p_tags text[] DEFAULT '{}'::text[], p_dated date DEFAULT NULL::date, p_effective_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_effective_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_parser text DEFAULT 'text'::text, p_chunker text DEFAULT ''::text, p_tokenizer text DEFAULT ''::text, p_space text DEFAULT NULL::text, p_skips int4range[] DEFAULT '{}'::int4range[], p_metadata jsonb DEFAULT '{}'::jsonb) returns TABLE(revision text, state text, created boolean)
+functions | pgrag.status() | % returns jsonb
+functions | pgrag.switch_space(text,text) | pgrag.switch_space(p_tenant text, p_space text) returns boolean
+functions | pgrag.validate_reply(jsonb,jsonb,text) | pgrag.validate_reply(p_packet jsonb, p_reply jsonb, p_token text DEFAULT NULL::text) returns jsonb
+functions | pgrag.verify_revision(text,text,integer) | pgrag.verify_revision(p_document text, p_revision text, p_expected_chunks integer) returns TABLE(state text, chunks integer, faults text[])
+functions | pgrag.version() | % returns text
+functions | pgrag.whoami(text) | pgrag.whoami(p_token text DEFAULT NULL::text) returns TABLE(tenant text, subject text, kind text, source text, known boolean, groups text[], expires_at timestamp with time zone)
+functions | pgrag.writer_source(text) | pgrag.writer_source(p_token text DEFAULT NULL::text) returns TABLE(tenant text, source text, trust text, processors text[])
+functions | pgrag_private.access_state(pgrag_private.principal) | pgrag_private.access_state(p_principal pgrag_private.principal) returns text
+functions | pgrag_private.acl_of(bigint,text[]) | pgrag_private.acl_of(p_tenant_id bigint, p_readers text[]) returns bigint
+functions | pgrag_private.block_effort(integer) | pgrag_private.block_effort(p_requested integer) returns integer
+functions | pgrag_private.block_least(integer) | pgrag_private.block_least(p_dimension integer) returns bigint
+functions | pgrag_private.block_recall(pgrag_data.dense_block,integer) | pgrag_private.block_recall(p_block pgrag_data.dense_block, p_questions integer) returns double precision
+functions | pgrag_private.block_state() | % returns TABLE(tenant_id bigint, space_id bigint, active boolean, dimension integer, acl_id bigint, chunks bigint, largest bigint, enough bigint, block_id bigint, vectors bigint, delta_id bigint, delta_vectors bigint, loose bigint, retired bigint, building boolean)
+functions | pgrag_private.bm25_idf(double precision,double precision) | pgrag_private.bm25_idf(p_chunks double precision, p_df double precision) returns double precision
+functions | pgrag_private.bm25_norm() | % returns text
+functions | pgrag_private.browse_revisions() | % returns bigint[]
+functions | pgrag_private.browse_tenant() | % returns bigint
+functions | pgrag_private.build_packet(pgrag_private.principal,text,timestamp with time zone,jsonb,integer,text,integer,boolean) | pgrag_private.build_packet(p_principal pgrag_private.principal, p_question text, p_as_of timestamp with time zone, p_found jsonb, p_budget integer, p_budget_unit text, p_reserve integer, p_strict boolean) returns jsonb
+functions | pgrag_private.call_maintain() | % returns text
+functions | pgrag_private.catalog() | % returns TABLE(check_name text, object text, item text, undo text)
+functions | pgrag_private.check_document(text) | pgrag_private.check_document(p_document text) returns text
+functions | pgrag_private.check_embedding(bigint,text,public.vector) | pgrag_private.check_embedding(p_tenant_id bigint, p_space text, p_embedding public.vector) returns pgrag_data.embedding_space
+functions | pgrag_private.check_filter(jsonb) | pgrag_private.check_filter(p_filter jsonb) returns void
+functions | pgrag_private.check_json_request(jsonb,text[]) | pgrag_private.check_json_request(p_request jsonb, VARIADIC p_fields text[]) returns void
+functions | pgrag_private.check_metadata(jsonb,text,text) | pgrag_private.check_metadata(p_metadata jsonb, p_code text, p_what text) returns void
+functions | pgrag_private.check_name(text,text) | pgrag_private.check_name(p_what text, p_name text) returns text
+functions | pgrag_private.check_search(pgrag_private.search_request) | pgrag_private.check_search(p_search pgrag_private.search_request) returns void
+functions | pgrag_private.chunk_id_lookup(text) | pgrag_private.chunk_id_lookup(p_row text) returns text
+functions | pgrag_private.closure(bigint,bigint) | pgrag_private.closure(p_tenant_id bigint, p_reader_id bigint) returns SETOF bigint
+functions | pgrag_private.compare_vectors(bigint,bigint[],bigint,public.vector,integer,text[],tsquery[]) | pgrag_private.compare_vectors(p_tenant_id bigint, p_revisions bigint[], p_space_id bigint, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[]) returns TABLE(revision_id bigint, chunk_no integer, distance double precision)
+functions | pgrag_private.compared_revisions(pgrag_private.search_scope,pgrag_private.dense_plan) | pgrag_private.compared_revisions(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan) returns bigint[]
+functions | pgrag_private.copy_to_block(pgrag_data.dense_block) | pgrag_private.copy_to_block(p_block pgrag_data.dense_block, OUT rows bigint, OUT copied_to bigint) returns record
+functions | pgrag_private.corpus_state(pgrag_private.principal,timestamp with time zone) | pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamp with time zone) returns text
+functions | pgrag_private.count_document(pgrag_data.document,integer) | pgrag_private.count_document(p_document pgrag_data.document, p_sign integer) returns void
+functions | pgrag_private.create_block_table(bigint,integer) | pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns void
+functions | pgrag_private.current_principal(text,text[]) | pgrag_private.current_principal(p_token text, VARIADIC p_kinds text[]) returns pgrag_private.principal
+functions | pgrag_private.decode_base64url(text) | pgrag_private.decode_base64url(p_part text) returns bytea
+functions | pgrag_private.decode_part(text) | pgrag_private.decode_part(p_part text) returns jsonb
+functions | pgrag_private.default_threshold(text) | pgrag_private.default_threshold(p_mode text) returns double precision
+functions | pgrag_private.dense_lane(pgrag_private.search_scope,pgrag_private.dense_plan,bigint,public.vector,integer,text[],tsquery[]) | pgrag_private.dense_lane(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan, p_space_id bigint, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[]) returns TABLE(revision_id bigint, chunk_no integer, chunk_id bytea, cosine double precision, fell_back boolean)
+functions | pgrag_private.dense_plan(pgrag_private.search_scope,pgrag_data.embedding_space,integer,text) | pgrag_private.dense_plan(p_scope pgrag_private.search_scope, p_space pgrag_data.embedding_space, p_limit integer, p_isolation text) returns pgrag_private.dense_plan
+functions | pgrag_private.describe_chunk(bigint,bigint,integer) | pgrag_private.describe_chunk(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer) returns TABLE(described jsonb)
+functions | pgrag_private.described_space(bigint,bigint) | pgrag_private.described_space(p_tenant_id bigint, p_space_id bigint) returns TABLE(space text, model text, model_revision text, dimension integer, metric text, normalisation text, preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
+functions | pgrag_private.deserves_block(bigint,bigint,bigint,bigint) | pgrag_private.deserves_block(p_chunks bigint, p_largest bigint, p_least bigint, p_acl_id bigint) returns boolean
+functions | pgrag_private.distinct_words(text) | pgrag_private.distinct_words(p_text text) returns tsvector
+functions | pgrag_private.doctor_access() | % returns SETOF pgrag_private.doctor_finding
+functions | pgrag_private.doctor_blocks() | % returns SETOF pgrag_private.doctor_finding
+functions | pgrag_private.doctor_catalog() | % returns SETOF pgrag_private.doctor_finding
+functions | pgrag_private.doctor_checks() | % returns TABLE(place integer, check_name text, severity text, wanting text, beside text, well text)
+functions | pgrag_private.doctor_data() | % returns SETOF pgrag_private.doctor_finding
+functions | pgrag_private.doctor_server() | % returns SETOF pgrag_private.doctor_finding
+functions | pgrag_private.drop_block_table(bigint) | pgrag_private.drop_block_table(p_block_id bigint) returns boolean
+functions | pgrag_private.each_slot(integer,text,text) | pgrag_private.each_slot(p_slots integer, p_piece text, p_between text) returns text
+functions | pgrag_private.effective_revision(bigint,bigint,timestamp with time zone) | pgrag_private.effective_revision(p_tenant_id bigint, p_document_id bigint, p_at timestamp with time zone) returns TABLE(revision_id bigint)
+functions | pgrag_private.embedding_faults(bigint,bigint,bigint,integer,integer) | pgrag_private.embedding_faults(p_tenant_id bigint, p_revision_id bigint, p_space_id bigint, p_first integer, p_last integer) returns text[]
+functions | pgrag_private.estimate_df(pgrag_private.search_scope,bigint[],integer[],text[],text[]) | pgrag_private.estimate_df(p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]) returns TABLE(lexeme text, df double precision, seen boolean)
+functions | pgrag_private.expected_catalog() | % returns TABLE(check_name text, object text, item text)
+functions | pgrag_private.expected_objects() | % returns TABLE(check_name text, object text, item text)
+functions | pgrag_private.facet_keys(bigint,text,text,text,text[],jsonb) | pgrag_private.facet_keys(p_tenant_id bigint, p_language text, p_product text, p_version text, p_tags text[], p_metadata jsonb) returns bigint[]
+functions | pgrag_private.facet_keys_any(bigint,text,text[]) | pgrag_private.facet_keys_any(p_tenant_id bigint, p_name text, p_values text[]) returns bigint[]
+functions | pgrag_private.filter_date(jsonb,text) | pgrag_private.filter_date(p_filter jsonb, p_key text) returns date
+functions | pgrag_private.filter_values(jsonb,text) | pgrag_private.filter_values(p_filter jsonb, p_key text) returns text[]
+functions | pgrag_private.filtered_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | pgrag_private.filtered_revisions(p_tenant_id bigint, p_acls bigint[], p_as_of timestamp with time zone, p_filter jsonb, p_index boolean) returns TABLE(revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
+functions | pgrag_private.find_document(pgrag_data.source,text) | pgrag_private.find_document(p_source pgrag_data.source, p_document text) returns pgrag_data.document
+functions | pgrag_private.find_principal(bigint,text) | pgrag_private.find_principal(p_tenant_id bigint, p_name text) returns pgrag_data.principal
+functions | pgrag_private.find_revision(pgrag_data.document,text) | pgrag_private.find_revision(p_document pgrag_data.document, p_revision text) returns pgrag_data.revision
+functions | pgrag_private.find_source(pgrag_private.principal,text) | pgrag_private.find_source(p_principal pgrag_private.principal, p_source text) returns pgrag_data.source
+functions | pgrag_private.find_space(bigint,text) | pgrag_private.find_space(p_tenant_id bigint, p_space text) returns pgrag_data.embedding_space
+functions | pgrag_private.find_tenant(text) | pgrag_private.find_tenant(p_tenant text) returns bigint
+functions | pgrag_private.finding(text,text,text) | pgrag_private.finding(p_check text, p_id text, p_message text) returns jsonb
+functions | pgrag_private.finding_of_access(pgrag_private.principal,text,bigint) | pgrag_private.finding_of_access(p_principal pgrag_private.principal, p_id text, p_revision_id bigint) returns jsonb
+functions | pgrag_private.fingerprint(text[]) | pgrag_private.fingerprint(VARIADIC p_parts text[]) returns bytea
+functions | pgrag_private.fold_scope_totals() | % returns bigint
+functions | pgrag_private.function_bodies() | % returns TABLE(function text, body text)
+functions | pgrag_private.half_of(pgrag_data.embedding_space,public.vector) | pgrag_private.half_of(p_space pgrag_data.embedding_space, p_embedding public.vector) returns public.halfvec
+functions | pgrag_private.hmac_pad(bytea,integer) | pgrag_private.hmac_pad(p_secret bytea, p_byte integer) returns bytea
+functions | pgrag_private.index_block_table(bigint) | pgrag_private.index_block_table(p_block_id bigint) returns void
+functions | pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) | pgrag_private.index_finds(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_count integer) returns boolean
+functions | pgrag_private.installed_bodies() | % returns jsonb
+functions | pgrag_private.internal_mac(text,text) | pgrag_private.internal_mac(p_purpose text, p_message text) returns text
+functions | pgrag_private.is_blank(text) | pgrag_private.is_blank(p_text text) returns boolean
+functions | pgrag_private.is_language(text) | pgrag_private.is_language(p_text text) returns boolean
+functions | pgrag_private.is_sayable(text) | pgrag_private.is_sayable(p_text text) returns boolean
+functions | pgrag_private.json_texts(jsonb) | pgrag_private.json_texts(p_list jsonb) returns text[]
+functions | pgrag_private.ledger_gaps(bigint) | pgrag_private.ledger_gaps(p_tenant_id bigint) returns TABLE(tenant_id bigint, acl_id bigint, source_id bigint, languages text[], until timestamp with time zone, documents bigint, chunks bigint, lexemes bigint)
+functions | pgrag_private.lexeme_count(tsvector) | pgrag_private.lexeme_count(p_lexemes tsvector) returns integer
+functions | pgrag_private.lexeme_keys(bigint,text[]) | pgrag_private.lexeme_keys(p_tenant_id bigint, p_lexemes text[]) returns bigint[]
+functions | pgrag_private.lexeme_query(text) | pgrag_private.lexeme_query(p_lexeme text) returns tsquery
+functions | pgrag_private.lexical_bound(pgrag_private.lexical_plan[]) | pgrag_private.lexical_bound(p_plans pgrag_private.lexical_plan[]) returns jsonb
+functions | pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) | pgrag_private.lexical_lane(p_tenant_id bigint, p_plan pgrag_private.lexical_plan, p_limit integer, p_also_revisions bigint[], p_also_chunks integer[]) returns TABLE(revision_id bigint, chunk_no integer, chunk_id bytea, score double precision, share double precision, coverage double precision, evidence double precision, tf double precision[], part double precision[])
+functions | pgrag_private.lexical_plans(pgrag_private.search_scope,text[],text[],text[],boolean) | pgrag_private.lexical_plans(p_scope pgrag_private.search_scope, p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean) returns pgrag_private.lexical_plan[]
+functions | pgrag_private.makes_a_difference(text) | pgrag_private.makes_a_difference(p_word text) returns boolean
+functions | pgrag_private.matched_terms(bigint,bigint,integer,pgrag_private.lexical_plan[],double precision[],double precision[]) | pgrag_private.matched_terms(p_tenant_id bigint, p_revision_id bigint, p_chunk_no integer, p_plans pgrag_private.lexical_plan[], p_tf double precision[], p_part double precision[]) returns jsonb
+functions | pgrag_private.missing_in_space(bigint,bigint) | pgrag_private.missing_in_space(p_tenant_id bigint, p_space_id bigint) returns bigint
+functions | pgrag_private.negations() | % returns text[]
+functions | pgrag_private.not_found(text) | pgrag_private.not_found(p_what text) returns void
+functions | pgrag_private.numbers() | % returns text[]
+functions | pgrag_private.pairs_of(text) | pgrag_private.pairs_of(p_run text) returns TABLE(pair text, place bigint)
+functions | pgrag_private.parse_question(text) | pgrag_private.parse_question(p_question text, OUT words text, OUT phrases text[], OUT excluded text[]) returns record
+functions | pgrag_private.permitted_acls(bigint,bigint) | pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns SETOF bigint
+functions | pgrag_private.phrase_lexemes(text,text[]) | pgrag_private.phrase_lexemes(p_language text, p_phrases text[]) returns text[]
+functions | pgrag_private.phrase_query(text,text) | pgrag_private.phrase_query(p_language text, p_phrase text) returns tsquery
+functions | pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) | pgrag_private.phrases_occur(p_scope pgrag_private.search_scope, p_phrases text[], p_index boolean) returns boolean
+functions | pgrag_private.pick(bigint,pgrag_private.ranked_chunk[],integer,integer,integer) | pgrag_private.pick(p_tenant_id bigint, p_ranked pgrag_private.ranked_chunk[], p_k integer, p_per_document integer, p_per_source integer, OUT chunks pgrag_private.ranked_chunk[], OUT complete_reason text) returns record
+functions | pgrag_private.pinned_settings(boolean) | pgrag_private.pinned_settings(p_volatile boolean) returns TABLE(name text, value text)
+functions | pgrag_private.plain_quote(text) | pgrag_private.plain_quote(p_text text) returns text
+functions | pgrag_private.purge_retired_spaces() | % returns bigint
+functions | pgrag_private.put_embeddings(pgrag_data.revision,pgrag_data.embedding_space,integer,public.vector[]) | pgrag_private.put_embeddings(p_revision pgrag_data.revision, p_space pgrag_data.embedding_space, p_first integer, p_embeddings public.vector[]) returns void
+functions | pgrag_private.question_condition(text,text[],text[]) | pgrag_private.question_condition(p_language text, p_phrases text[], p_excluded text[]) returns tsquery
+functions | pgrag_private.random_secret() | % returns bytea
+functions | pgrag_private.renumber_documents(bigint) | pgrag_private.renumber_documents(p_tenant_id bigint) returns bigint
+functions | pgrag_private.retrieve(pgrag_private.principal,pgrag_private.search_request) | pgrag_private.retrieve(p_principal pgrag_private.principal, p_search pgrag_private.search_request) returns jsonb
+functions | pgrag_private.retrieve_json(pgrag_private.principal,jsonb,integer) | pgrag_private.retrieve_json(p_principal pgrag_private.principal, p_request jsonb, p_default_k integer) returns jsonb
+functions | pgrag_private.scope(bigint,bigint,timestamp with time zone,jsonb) | pgrag_private.scope(p_tenant_id bigint, p_reader_id bigint, p_as_of timestamp with time zone, p_filter jsonb) returns bigint[]
+functions | pgrag_private.scope_first_limit() | % returns integer
+functions | pgrag_private.scope_languages(pgrag_private.scope_part[]) | pgrag_private.scope_languages(p_parts pgrag_private.scope_part[]) returns TABLE(languages text[])
+functions | pgrag_private.score(double precision) | pgrag_private.score(p_score double precision) returns numeric
+functions | pgrag_private.seal(pgrag_private.principal,jsonb) | pgrag_private.seal(p_principal pgrag_private.principal, p_packet jsonb) returns text
+functions | pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | pgrag_private.search_blocks(p_scope pgrag_private.search_scope, p_plan pgrag_private.dense_plan, p_embedding public.vector, p_limit integer, p_languages text[], p_conditions tsquery[], OUT revisions bigint[], OUT chunks integer[], OUT short_acls bigint[]) returns record
+functions | pgrag_private.search_scope(bigint,bigint,pgrag_private.search_request,boolean) | pgrag_private.search_scope(p_tenant_id bigint, p_reader_id bigint, p_search pgrag_private.search_request, p_listed boolean DEFAULT true) returns pgrag_private.search_scope
+functions | pgrag_private.similarity(tsvector,tsvector) | pgrag_private.similarity(p_one tsvector, p_other tsvector) returns double precision
+functions | pgrag_private.spaced_words(text,text) | pgrag_private.spaced_words(p_language text, p_text text) returns tsvector
+functions | pgrag_private.split_joined(text) | pgrag_private.split_joined(p_text text) returns text
+functions | pgrag_private.standing_revisions(bigint,bigint) | pgrag_private.standing_revisions(p_tenant_id bigint, p_document_id bigint) returns TABLE(revision_id bigint, activation_id bigint)
+functions | pgrag_private.switch_revision(pgrag_private.principal,pgrag_data.document,pgrag_data.revision,text,text,boolean) | pgrag_private.switch_revision(p_principal pgrag_private.principal, p_document pgrag_data.document, p_revision pgrag_data.revision, p_action text, p_expected_active text, p_restore boolean) returns boolean
+functions | pgrag_private.text_config(text) | pgrag_private.text_config(p_language text) returns regconfig
+functions | pgrag_private.tf_slot() | % returns text
+functions | pgrag_private.to_lexemes(text,text) | pgrag_private.to_lexemes(p_language text, p_text text) returns tsvector
+functions | pgrag_private.transaction_mark() | % returns text
+functions | pgrag_private.unspaced_pairs(text) | pgrag_private.unspaced_pairs(p_text text) returns tsvector
+functions | pgrag_private.unspaced_run() | % returns text
+functions | pgrag_private.utc(timestamp with time zone) | pgrag_private.utc(p_time timestamp with time zone) returns text
+functions | pgrag_private.verify_token(text) | pgrag_private.verify_token(p_token text) returns pgrag_private.principal
+functions | pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | pgrag_private.visible_revisions(p_tenant_id bigint, p_acls bigint[], p_as_of timestamp with time zone, p_filter jsonb, p_index boolean DEFAULT false) returns TABLE(revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
+functions | pgrag_private.visible_row(text,text,boolean) | pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text
+indexes | pgrag_data.acl_entry_acl | CREATE INDEX acl_entry_acl ON pgrag_data.acl_entry USING btree (tenant_id, acl_id)
+indexes | pgrag_data.chunk_lex_keys | CREATE INDEX chunk_lex_keys ON pgrag_data.chunk_lex USING gin (pgrag_private.lexeme_keys(tenant_id, tsvector_to_array(lexemes))) WITH (fastupdate=off)
+indexes | pgrag_data.dense_block_state_key | CREATE UNIQUE INDEX dense_block_state_key ON pgrag_data.dense_block USING btree (tenant_id, space_id, COALESCE(acl_id, (0)::bigint), ((base_id IS NULL)), ((state = 'live'::text))) WHERE (state <> 'retired'::text)
+indexes | pgrag_data.document_acl | CREATE INDEX document_acl ON pgrag_data.document USING btree (tenant_id, acl_id, document_id) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
+indexes | pgrag_data.document_active | CREATE INDEX document_active ON pgrag_data.document USING btree (tenant_id, active_revision_id) INCLUDE (acl_id, source_id, active_until) WHERE (deleted_at IS NULL)
+indexes | pgrag_data.document_changed | CREATE INDEX document_changed ON pgrag_data.document USING btree (tenant_id, acl_id, changed_xid) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
+indexes | pgrag_data.principal_name_key | CREATE UNIQUE INDEX principal_name_key ON pgrag_data.principal USING btree (tenant_id, name) WHERE (dropped_at IS NULL)
+indexes | pgrag_data.revision_dated | CREATE INDEX revision_dated ON pgrag_data.revision USING btree (tenant_id, dated) WHERE (dated IS NOT NULL)
+indexes | pgrag_data.revision_facets | CREATE INDEX revision_facets ON pgrag_data.revision USING gin (pgrag_private.facet_keys(tenant_id, language, product, version, tags, metadata)) WITH (fastupdate=off)
+owners | function pgrag_private.create_block_table(bigint,integer) | alter % owner to pgrag_owner
+owners | function pgrag_private.drop_block_table(bigint) | alter % owner to pgrag_owner
+owners | function pgrag_private.index_block_table(bigint) | alter % owner to pgrag_owner
+owners | schema pgrag | alter % owner to pgrag_owner
+owners | schema pgrag_block | alter % owner to pgrag_owner
+owners | schema pgrag_data | alter % owner to pgrag_owner
+owners | schema pgrag_private | alter % owner to pgrag_owner
+owners | table pgrag_data.acl | alter % owner to pgrag_owner
+owners | table pgrag_data.acl_entry | alter % owner to pgrag_owner
+owners | table pgrag_data.activation | alter % owner to pgrag_owner
+owners | table pgrag_data.chunk | alter % owner to pgrag_owner
+owners | table pgrag_data.chunk_lex | alter % owner to pgrag_owner
+owners | table pgrag_data.chunk_vec | alter % owner to pgrag_owner
+owners | table pgrag_data.dense_block | alter % owner to pgrag_owner
+owners | table pgrag_data.document | alter % owner to pgrag_owner
+owners | table pgrag_data.embedding_space | alter % owner to pgrag_owner
+owners | table pgrag_data.membership | alter % owner to pgrag_owner
+owners | table pgrag_data.principal | alter % owner to pgrag_owner
+owners | table pgrag_data.revision | alter % owner to pgrag_owner
+owners | table pgrag_data.revision_source | alter % owner to pgrag_owner
+owners | table pgrag_data.revision_space | alter % owner to pgrag_owner
+owners | table pgrag_data.scope_total | alter % owner to pgrag_owner
+owners | table pgrag_data.search_cost | alter % owner to pgrag_owner
+owners | table pgrag_data.source | alter % owner to pgrag_owner
+owners | table pgrag_data.tenant | alter % owner to pgrag_owner
+owners | table pgrag_private.internal_key | alter % owner to pgrag_owner
+owners | table pgrag_private.signing_key | alter % owner to pgrag_owner
+owners | type pgrag_private.block_list | alter % owner to pgrag_engine
+owners | type pgrag_private.dense_plan | alter % owner to pgrag_engine
+owners | type pgrag_private.doctor_finding | alter % owner to pgrag_engine
+owners | type pgrag_private.lexical_plan | alter % owner to pgrag_engine
+owners | type pgrag_private.principal | alter % owner to pgrag_engine
+owners | type pgrag_private.ranked_chunk | alter % owner to pgrag_engine
+owners | type pgrag_private.scope_part | alter % owner to pgrag_engine
+owners | type pgrag_private.search_request | alter % owner to pgrag_engine
+owners | type pgrag_private.search_scope | alter % owner to pgrag_engine
+owners | view pgrag.chunks | alter % owner to pgrag_viewer
+owners | view pgrag.documents | alter % owner to pgrag_viewer
+policies | pgrag_acl_engine on pgrag_data.acl | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_acl_entry_engine on pgrag_data.acl_entry | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_activation_engine on pgrag_data.activation | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_chunk_engine on pgrag_data.chunk | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_chunk_lex_engine on pgrag_data.chunk_lex | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_chunk_select on pgrag_data.chunk | create policy % as permissive for select to pgrag_viewer using (((tenant_id = ( SELECT pgrag_private.browse_tenant() AS browse_tenant)) AND (revision_id = ANY (( SELECT pgrag_private.browse_revisions() AS browse_revisions)::bigint[]))))
+policies | pgrag_chunk_vec_engine on pgrag_data.chunk_vec | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_dense_block_engine on pgrag_data.dense_block | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_document_engine on pgrag_data.document | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_document_select on pgrag_data.document | create policy % as permissive for select to pgrag_viewer using (((tenant_id = ( SELECT pgrag_private.browse_tenant() AS browse_tenant)) AND (active_revision_id = ANY (( SELECT pgrag_private.browse_revisions() AS browse_revisions)::bigint[]))))
+policies | pgrag_embedding_space_engine on pgrag_data.embedding_space | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_internal_key_engine on pgrag_private.internal_key | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_membership_engine on pgrag_data.membership | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_principal_engine on pgrag_data.principal | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_revision_engine on pgrag_data.revision | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_revision_select on pgrag_data.revision | create policy % as permissive for select to pgrag_viewer using (((tenant_id = ( SELECT pgrag_private.browse_tenant() AS browse_tenant)) AND (revision_id = ANY (( SELECT pgrag_private.browse_revisions() AS browse_revisions)::bigint[]))))
+policies | pgrag_revision_source_engine on pgrag_data.revision_source | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_revision_space_engine on pgrag_data.revision_space | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_scope_total_engine on pgrag_data.scope_total | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_search_cost_engine on pgrag_data.search_cost | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_signing_key_engine on pgrag_private.signing_key | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_source_engine on pgrag_data.source | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+policies | pgrag_source_select on pgrag_data.source | create policy % as permissive for select to pgrag_viewer using ((tenant_id = ( SELECT pgrag_private.browse_tenant() AS browse_tenant)))
+policies | pgrag_tenant_engine on pgrag_data.tenant | create policy % as permissive for all to pgrag_engine using (true) with check (true)
+privileges | delete on table pgrag_data.chunk_vec to pgrag_engine | grant %
+privileges | delete on table pgrag_data.dense_block to pgrag_engine | grant %
+privileges | delete on table pgrag_data.membership to pgrag_engine | grant %
+privileges | delete on table pgrag_data.revision_space to pgrag_engine | grant %
+privileges | delete on table pgrag_data.scope_total to pgrag_engine | grant %
+privileges | execute on function pgrag.activate(text,text,text,boolean,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.activate(text,text,text,boolean,text) to pgrag_writer | grant %
+privileges | execute on function pgrag.active_space(text) to pgrag_reader | grant %
+privileges | execute on function pgrag.active_space(text) to pgrag_writer | grant %
+privileges | execute on function pgrag.add_chunks(text,text,integer,text[],integer[],integer[],integer[],text[],integer[],text[],public.vector[]) to pgrag_writer | grant %
+privileges | execute on function pgrag.add_embeddings(text,text,text,integer,public.vector[]) to pgrag_writer | grant %
+privileges | execute on function pgrag.add_signing_key(text,bytea,text,text) to pgrag_keys | grant %
+privileges | execute on function pgrag.authenticate(text) to pgrag_admin | grant %
+privileges | execute on function pgrag.authenticate(text) to pgrag_auditor | grant %
+privileges | execute on function pgrag.authenticate(text) to pgrag_browser | grant %
+privileges | execute on function pgrag.authenticate(text) to pgrag_reader | grant %
+privileges | execute on function pgrag.authenticate(text) to pgrag_writer | grant %
+privileges | execute on function pgrag.build_space(text,text) to pgrag_operator | grant %
+privileges | execute on function pgrag.calibrate() to pgrag_operator | grant %
+privileges | execute on function pgrag.can_read(text,text,text) to pgrag_reader | grant %
+privileges | execute on function pgrag.delete_document(text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.delete_document(text,text) to pgrag_writer | grant %
+privileges | execute on function pgrag.doctor() to pgrag_operator | grant %
+privileges | execute on function pgrag.drop_membership(text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.drop_principal(text) to pgrag_admin | grant %
+privileges | execute on function pgrag.excerpt(text,timestamp with time zone,text) to pgrag_reader | grant %
+privileges | execute on function pgrag.index_status() to pgrag_operator | grant %
+privileges | execute on function pgrag.list_documents(text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.list_documents(text,text) to pgrag_writer | grant %
+privileges | execute on function pgrag.list_memberships(text) to pgrag_admin | grant %
+privileges | execute on function pgrag.list_principals(text) to pgrag_admin | grant %
+privileges | execute on function pgrag.list_revisions(text,text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.list_revisions(text,text,text) to pgrag_writer | grant %
+privileges | execute on function pgrag.list_signing_keys() to pgrag_keys | grant %
+privileges | execute on function pgrag.list_sources(text) to pgrag_operator | grant %
+privileges | execute on function pgrag.list_spaces(text) to pgrag_operator | grant %
+privileges | execute on function pgrag.list_tenants() to pgrag_operator | grant %
+privileges | execute on function pgrag.maintain(interval) to pgrag_operator | grant %
+privileges | execute on function pgrag.missing_embeddings(text,integer,boolean) to pgrag_writer | grant %
+privileges | execute on function pgrag.next_space(text) to pgrag_reader | grant %
+privileges | execute on function pgrag.next_space(text) to pgrag_writer | grant %
+privileges | execute on function pgrag.packet(text,integer,text,public.vector,text,text,timestamp with time zone,jsonb,integer,double precision,integer,text,integer,boolean,text,text[],public.vector[],integer,integer,text,text,text[],text) to pgrag_reader | grant %
+privileges | execute on function pgrag.packet_json(jsonb,text) to pgrag_reader | grant %
+privileges | execute on function pgrag.put_membership(text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.put_principal(text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.put_source(text,text,text[],text) to pgrag_operator | grant %
+privileges | execute on function pgrag.put_space(text,text,text,text,integer,text,text,text,text,text,text,text) to pgrag_operator | grant %
+privileges | execute on function pgrag.put_tenant(text,text) to pgrag_operator | grant %
+privileges | execute on function pgrag.retire_signing_key(text) to pgrag_keys | grant %
+privileges | execute on function pgrag.retire_space(text,text) to pgrag_operator | grant %
+privileges | execute on function pgrag.rollback(text,text,text,text) to pgrag_admin | grant %
+privileges | execute on function pgrag.rollback(text,text,text,text) to pgrag_writer | grant %
+privileges | execute on function pgrag.search(text,integer,text,public.vector,text,text,timestamp with time zone,jsonb,integer,double precision,text,text[],public.vector[],integer,integer,text,text,text[],text) to pgrag_reader | grant %
+privileges | execute on function pgrag.search_json(jsonb,text) to pgrag_reader | grant %
+privileges | execute on function pgrag.set_access(text,text[],text) to pgrag_admin | grant %
+privileges | execute on function pgrag.set_access(text,text[],text) to pgrag_writer | grant %
+privileges | execute on function pgrag.space_status(text) to pgrag_operator | grant %
+privileges | execute on function pgrag.stage_revision(text,text,text,text,text,text,text,text[],date,timestamp with time zone,timestamp with time zone,text,text,text,text,int4range[],jsonb) to pgrag_writer | grant %
+privileges | execute on function pgrag.status() to pgrag_admin | grant %
+privileges | execute on function pgrag.status() to pgrag_auditor | grant %
+privileges | execute on function pgrag.status() to pgrag_browser | grant %
+privileges | execute on function pgrag.status() to pgrag_keys | grant %
+privileges | execute on function pgrag.status() to pgrag_operator | grant %
+privileges | execute on function pgrag.status() to pgrag_reader | grant %
+privileges | execute on function pgrag.status() to pgrag_writer | grant %
+privileges | execute on function pgrag.switch_space(text,text) to pgrag_operator | grant %
+privileges | execute on function pgrag.validate_reply(jsonb,jsonb,text) to pgrag_reader | grant %
+privileges | execute on function pgrag.verify_revision(text,text,integer) to pgrag_writer | grant %
+privileges | execute on function pgrag.version() to pgrag_admin | grant %
+privileges | execute on function pgrag.version() to pgrag_auditor | grant %
+privileges | execute on function pgrag.version() to pgrag_browser | grant %
+privileges | execute on function pgrag.version() to pgrag_keys | grant %
+privileges | execute on function pgrag.version() to pgrag_operator | grant %
+privileges | execute on function pgrag.version() to pgrag_reader | grant %
+privileges | execute on function pgrag.version() to pgrag_writer | grant %
+privileges | execute on function pgrag.whoami(text) to pgrag_admin | grant %
+privileges | execute on function pgrag.whoami(text) to pgrag_auditor | grant %
+privileges | execute on function pgrag.whoami(text) to pgrag_browser | grant %
+privileges | execute on function pgrag.whoami(text) to pgrag_reader | grant %
+privileges | execute on function pgrag.whoami(text) to pgrag_writer | grant %
+privileges | execute on function pgrag.writer_source(text) to pgrag_writer | grant %
+privileges | execute on function pgrag_private.browse_revisions() to pgrag_browser | grant %
+privileges | execute on function pgrag_private.browse_tenant() to pgrag_browser | grant %
+privileges | execute on function pgrag_private.create_block_table(bigint,integer) to pgrag_engine | grant %
+privileges | execute on function pgrag_private.drop_block_table(bigint) to pgrag_engine | grant %
+privileges | execute on function pgrag_private.facet_keys(bigint,text,text,text,text[],jsonb) to pgrag_owner | grant %
+privileges | execute on function pgrag_private.index_block_table(bigint) to pgrag_engine | grant %
+privileges | execute on function pgrag_private.lexeme_keys(bigint,text[]) to pgrag_owner | grant %
+privileges | insert on table pgrag_data.acl to pgrag_engine | grant %
+privileges | insert on table pgrag_data.acl_entry to pgrag_engine | grant %
+privileges | insert on table pgrag_data.activation to pgrag_engine | grant %
+privileges | insert on table pgrag_data.chunk to pgrag_engine | grant %
+privileges | insert on table pgrag_data.chunk_lex to pgrag_engine | grant %
+privileges | insert on table pgrag_data.chunk_vec to pgrag_engine | grant %
+privileges | insert on table pgrag_data.dense_block to pgrag_engine | grant %
+privileges | insert on table pgrag_data.document to pgrag_engine | grant %
+privileges | insert on table pgrag_data.embedding_space to pgrag_engine | grant %
+privileges | insert on table pgrag_data.membership to pgrag_engine | grant %
+privileges | insert on table pgrag_data.principal to pgrag_engine | grant %
+privileges | insert on table pgrag_data.revision to pgrag_engine | grant %
+privileges | insert on table pgrag_data.revision_source to pgrag_engine | grant %
+privileges | insert on table pgrag_data.revision_space to pgrag_engine | grant %
+privileges | insert on table pgrag_data.scope_total to pgrag_engine | grant %
+privileges | insert on table pgrag_data.search_cost to pgrag_engine | grant %
+privileges | insert on table pgrag_data.source to pgrag_engine | grant %
+privileges | insert on table pgrag_data.tenant to pgrag_engine | grant %
+privileges | insert on table pgrag_private.internal_key to pgrag_engine | grant %
+privileges | insert on table pgrag_private.signing_key to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.acl_acl_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.activation_activation_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.dense_block_block_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.document_document_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.embedding_space_space_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.principal_principal_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.revision_revision_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.scope_total_scope_total_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.source_source_id_seq to pgrag_engine | grant %
+privileges | select on sequence pgrag_data.tenant_tenant_id_seq to pgrag_engine | grant %
+privileges | select on table pgrag.chunks to pgrag_browser | grant %
+privileges | select on table pgrag.documents to pgrag_browser | grant %
+privileges | select on table pgrag_data.acl to pgrag_engine | grant %
+privileges | select on table pgrag_data.acl_entry to pgrag_engine | grant %
+privileges | select on table pgrag_data.activation to pgrag_engine | grant %
+privileges | select on table pgrag_data.chunk to pgrag_engine | grant %
+privileges | select on table pgrag_data.chunk to pgrag_viewer | grant %
+privileges | select on table pgrag_data.chunk_lex to pgrag_engine | grant %
+privileges | select on table pgrag_data.chunk_vec to pgrag_engine | grant %
+privileges | select on table pgrag_data.dense_block to pgrag_engine | grant %
+privileges | select on table pgrag_data.document to pgrag_engine | grant %
+privileges | select on table pgrag_data.document to pgrag_viewer | grant %
+privileges | select on table pgrag_data.embedding_space to pgrag_engine | grant %
+privileges | select on table pgrag_data.membership to pgrag_engine | grant %
+privileges | select on table pgrag_data.principal to pgrag_engine | grant %
+privileges | select on table pgrag_data.revision to pgrag_engine | grant %
+privileges | select on table pgrag_data.revision to pgrag_viewer | grant %
+privileges | select on table pgrag_data.revision_source to pgrag_engine | grant %
+privileges | select on table pgrag_data.revision_space to pgrag_engine | grant %
+privileges | select on table pgrag_data.scope_total to pgrag_engine | grant %
+privileges | select on table pgrag_data.search_cost to pgrag_engine | grant %
+privileges | select on table pgrag_data.source to pgrag_engine | grant %
+privileges | select on table pgrag_data.source to pgrag_viewer | grant %
+privileges | select on table pgrag_data.tenant to pgrag_engine | grant %
+privileges | select on table pgrag_private.internal_key to pgrag_engine | grant %
+privileges | select on table pgrag_private.signing_key to pgrag_engine | grant %
+privileges | update on table pgrag_data.dense_block to pgrag_engine | grant %
+privileges | update on table pgrag_data.document to pgrag_engine | grant %
+privileges | update on table pgrag_data.embedding_space to pgrag_engine | grant %
+privileges | update on table pgrag_data.principal to pgrag_engine | grant %
+privileges | update on table pgrag_data.revision to pgrag_engine | grant %
+privileges | update on table pgrag_data.scope_total to pgrag_engine | grant %
+privileges | update on table pgrag_data.search_cost to pgrag_engine | grant %
+privileges | update on table pgrag_data.source to pgrag_engine | grant %
+privileges | update on table pgrag_data.tenant to pgrag_engine | grant %
+privileges | update on table pgrag_private.signing_key to pgrag_engine | grant %
+privileges | usage on schema pgrag to pgrag_admin | grant %
+privileges | usage on schema pgrag to pgrag_auditor | grant %
+privileges | usage on schema pgrag to pgrag_browser | grant %
+privileges | usage on schema pgrag to pgrag_engine | grant %
+privileges | usage on schema pgrag to pgrag_keys | grant %
+privileges | usage on schema pgrag to pgrag_operator | grant %
+privileges | usage on schema pgrag to pgrag_reader | grant %
+privileges | usage on schema pgrag to pgrag_viewer | grant %
+privileges | usage on schema pgrag to pgrag_writer | grant %
+privileges | usage on schema pgrag_block to pgrag_engine | grant %
+privileges | usage on schema pgrag_data to pgrag_engine | grant %
+privileges | usage on schema pgrag_data to pgrag_viewer | grant %
+privileges | usage on schema pgrag_private to pgrag_engine | grant %
+privileges | usage on schema pgrag_private to pgrag_viewer | grant %
+row_security | pgrag_data.acl | alter table % enable row level security
+row_security | pgrag_data.acl | alter table % force row level security
+row_security | pgrag_data.acl_entry | alter table % enable row level security
+row_security | pgrag_data.acl_entry | alter table % force row level security
+row_security | pgrag_data.activation | alter table % enable row level security
+row_security | pgrag_data.activation | alter table % force row level security
+row_security | pgrag_data.chunk | alter table % enable row level security
+row_security | pgrag_data.chunk | alter table % force row level security
+row_security | pgrag_data.chunk_lex | alter table % enable row level security
+row_security | pgrag_data.chunk_lex | alter table % force row level security
+row_security | pgrag_data.chunk_vec | alter table % enable row level security
+row_security | pgrag_data.chunk_vec | alter table % force row level security
+row_security | pgrag_data.dense_block | alter table % enable row level security
+row_security | pgrag_data.dense_block | alter table % force row level security
+row_security | pgrag_data.document | alter table % enable row level security
+row_security | pgrag_data.document | alter table % force row level security
+row_security | pgrag_data.embedding_space | alter table % enable row level security
+row_security | pgrag_data.embedding_space | alter table % force row level security
+row_security | pgrag_data.membership | alter table % enable row level security
+row_security | pgrag_data.membership | alter table % force row level security
+row_security | pgrag_data.principal | alter table % enable row level security
+row_security | pgrag_data.principal | alter table % force row level security
+row_security | pgrag_data.revision | alter table % enable row level security
+row_security | pgrag_data.revision | alter table % force row level security
+row_security | pgrag_data.revision_source | alter table % enable row level security
+row_security | pgrag_data.revision_source | alter table % force row level security
+row_security | pgrag_data.revision_space | alter table % enable row level security
+row_security | pgrag_data.revision_space | alter table % force row level security
+row_security | pgrag_data.scope_total | alter table % enable row level security
+row_security | pgrag_data.scope_total | alter table % force row level security
+row_security | pgrag_data.search_cost | alter table % enable row level security
+row_security | pgrag_data.search_cost | alter table % force row level security
+row_security | pgrag_data.source | alter table % enable row level security
+row_security | pgrag_data.source | alter table % force row level security
+row_security | pgrag_data.tenant | alter table % enable row level security
+row_security | pgrag_data.tenant | alter table % force row level security
+row_security | pgrag_private.internal_key | alter table % enable row level security
+row_security | pgrag_private.internal_key | alter table % force row level security
+row_security | pgrag_private.signing_key | alter table % enable row level security
+row_security | pgrag_private.signing_key | alter table % force row level security
+search_path | search_path of pgrag_private.catalog() | alter function pgrag_private.catalog() set search_path to pg_catalog, pg_temp
+search_path | search_path of pgrag_private.expected_catalog() | alter function pgrag_private.expected_catalog() set search_path to pg_catalog, pg_temp
+search_path | search_path of pgrag_private.function_bodies() | alter function pgrag_private.function_bodies() set search_path to pg_catalog, pg_temp
+tables | acl_entry_acl_fkey on pgrag_data.acl_entry | alter table pgrag_data.acl_entry add constraint acl_entry_acl_fkey FOREIGN KEY (tenant_id, acl_id) REFERENCES pgrag_data.acl(tenant_id, acl_id)
+tables | acl_entry_pkey on pgrag_data.acl_entry | alter table pgrag_data.acl_entry add constraint acl_entry_pkey PRIMARY KEY (tenant_id, principal_id, acl_id)
+tables | acl_entry_principal_fkey on pgrag_data.acl_entry | alter table pgrag_data.acl_entry add constraint acl_entry_principal_fkey FOREIGN KEY (tenant_id, principal_id) REFERENCES pgrag_data.principal(tenant_id, principal_id)
+tables | acl_fingerprint_key on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_fingerprint_key UNIQUE (tenant_id, fingerprint)
+tables | acl_pkey on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_pkey PRIMARY KEY (tenant_id, acl_id)
+tables | acl_tenant_id_fkey on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
+tables | activation_action_check on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_action_check CHECK ((action = ANY (ARRAY['activate'::text, 'rollback'::text])))
+tables | activation_pkey on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_pkey PRIMARY KEY (tenant_id, document_id, activation_id)
+tables | activation_replaced_fkey on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_replaced_fkey FOREIGN KEY (tenant_id, document_id, replaced_revision_id) REFERENCES pgrag_data.revision(tenant_id, document_id, revision_id)
+tables | activation_revision_fkey on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_revision_fkey FOREIGN KEY (tenant_id, document_id, revision_id) REFERENCES pgrag_data.revision(tenant_id, document_id, revision_id)
+tables | chunk_chunk_id_key on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_chunk_id_key UNIQUE (tenant_id, chunk_id)
+tables | chunk_lex_chunk_fkey on pgrag_data.chunk_lex | alter table pgrag_data.chunk_lex add constraint chunk_lex_chunk_fkey FOREIGN KEY (tenant_id, revision_id, chunk_no) REFERENCES pgrag_data.chunk(tenant_id, revision_id, chunk_no)
+tables | chunk_lex_pkey on pgrag_data.chunk_lex | alter table pgrag_data.chunk_lex add constraint chunk_lex_pkey PRIMARY KEY (tenant_id, revision_id, chunk_no)
+tables | chunk_pkey on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_pkey PRIMARY KEY (tenant_id, revision_id, chunk_no) INCLUDE (chunk_id)
+tables | chunk_revision_fkey on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_revision_fkey FOREIGN KEY (tenant_id, revision_id) REFERENCES pgrag_data.revision(tenant_id, revision_id)
+tables | chunk_span_check on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_span_check CHECK (((0 <= span_start) AND (span_start < span_end)))
+tables | chunk_vec_chunk_fkey on pgrag_data.chunk_vec | alter table pgrag_data.chunk_vec add constraint chunk_vec_chunk_fkey FOREIGN KEY (tenant_id, revision_id, chunk_no) REFERENCES pgrag_data.chunk(tenant_id, revision_id, chunk_no)
+tables | chunk_vec_pkey on pgrag_data.chunk_vec | alter table pgrag_data.chunk_vec add constraint chunk_vec_pkey PRIMARY KEY (tenant_id, space_id, revision_id, chunk_no)
+tables | chunk_vec_space_fkey on pgrag_data.chunk_vec | alter table pgrag_data.chunk_vec add constraint chunk_vec_space_fkey FOREIGN KEY (tenant_id, space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
+tables | chunk_vec_storage_check on pgrag_data.chunk_vec | alter table pgrag_data.chunk_vec add constraint chunk_vec_storage_check CHECK ((num_nonnulls(embedding, half) = 1))
+tables | dense_block_acl_fkey on pgrag_data.dense_block | alter table pgrag_data.dense_block add constraint dense_block_acl_fkey FOREIGN KEY (tenant_id, acl_id) REFERENCES pgrag_data.acl(tenant_id, acl_id)
+tables | dense_block_pkey on pgrag_data.dense_block | alter table pgrag_data.dense_block add constraint dense_block_pkey PRIMARY KEY (tenant_id, block_id)
+tables | dense_block_space_fkey on pgrag_data.dense_block | alter table pgrag_data.dense_block add constraint dense_block_space_fkey FOREIGN KEY (tenant_id, space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
+tables | dense_block_state_check on pgrag_data.dense_block | alter table pgrag_data.dense_block add constraint dense_block_state_check CHECK ((state = ANY (ARRAY['copying'::text, 'indexing'::text, 'live'::text, 'retired'::text])))
+tables | document_acl_fkey on pgrag_data.document | alter table pgrag_data.document add constraint document_acl_fkey FOREIGN KEY (tenant_id, acl_id) REFERENCES pgrag_data.acl(tenant_id, acl_id)
+tables | document_active_revision_fkey on pgrag_data.document | alter table pgrag_data.document add constraint document_active_revision_fkey FOREIGN KEY (tenant_id, document_id, active_revision_id) REFERENCES pgrag_data.revision(tenant_id, document_id, revision_id)
+tables | document_document_key on pgrag_data.document | alter table pgrag_data.document add constraint document_document_key UNIQUE (tenant_id, source_id, document)
+tables | document_pkey on pgrag_data.document | alter table pgrag_data.document add constraint document_pkey PRIMARY KEY (tenant_id, document_id)
+tables | document_source_fkey on pgrag_data.document | alter table pgrag_data.document add constraint document_source_fkey FOREIGN KEY (tenant_id, source_id) REFERENCES pgrag_data.source(tenant_id, source_id)
+tables | embedding_space_dimension_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_dimension_check CHECK (((dimension >= 1) AND (dimension <= CASE storage WHEN 'half'::text THEN 4000 ELSE 2000 END)))
+tables | embedding_space_metric_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_metric_check CHECK ((metric = 'cosine'::text))
+tables | embedding_space_normalisation_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_normalisation_check CHECK ((normalisation = ANY (ARRAY['unit'::text, 'none'::text])))
+tables | embedding_space_pkey on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_pkey PRIMARY KEY (tenant_id, space_id)
+tables | embedding_space_space_key on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_space_key UNIQUE (tenant_id, space)
+tables | embedding_space_storage_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_storage_check CHECK ((storage = ANY (ARRAY['float'::text, 'half'::text])))
+tables | embedding_space_tenant_id_fkey on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
+tables | embedding_space_zero_vectors_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_zero_vectors_check CHECK ((zero_vectors = ANY (ARRAY['refuse'::text, 'skip'::text])))
+tables | internal_key_pkey on pgrag_private.internal_key | alter table pgrag_private.internal_key add constraint internal_key_pkey PRIMARY KEY (purpose)
+tables | internal_key_purpose_check on pgrag_private.internal_key | alter table pgrag_private.internal_key add constraint internal_key_purpose_check CHECK ((purpose = ANY (ARRAY['session'::text, 'seal'::text])))
+tables | membership_group_fkey on pgrag_data.membership | alter table pgrag_data.membership add constraint membership_group_fkey FOREIGN KEY (tenant_id, group_id) REFERENCES pgrag_data.principal(tenant_id, principal_id)
+tables | membership_member_fkey on pgrag_data.membership | alter table pgrag_data.membership add constraint membership_member_fkey FOREIGN KEY (tenant_id, member_id) REFERENCES pgrag_data.principal(tenant_id, principal_id)
+tables | membership_pkey on pgrag_data.membership | alter table pgrag_data.membership add constraint membership_pkey PRIMARY KEY (tenant_id, member_id, group_id)
+tables | pgrag_data.acl | columns acl_id bigint not null, fingerprint bytea not null, tenant_id bigint not null
+tables | pgrag_data.acl_entry | columns acl_id bigint not null, principal_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.activation | columns action text not null, activation_id bigint not null, document_id bigint not null, recorded_at timestamp with time zone not null, replaced_revision_id bigint, revision_id bigint not null, subject text not null, tenant_id bigint not null
+tables | pgrag_data.chunk | columns chunk_id bytea not null, chunk_no integer not null, language text not null, page integer, revision_id bigint not null, section text not null, span_end integer not null, span_start integer not null, tenant_id bigint not null, text text not null, token_count integer not null
+tables | pgrag_data.chunk_lex | columns chunk_no integer not null, language text not null, length integer not null, lexemes tsvector not null, revision_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.chunk_vec | columns chunk_no integer not null, embedding public.vector, half public.halfvec, revision_id bigint not null, space_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.dense_block | columns acl_id bigint, base_id bigint, block_id bigint not null, copied_to bigint not null, created_at timestamp with time zone not null, live_at timestamp with time zone, retired_at timestamp with time zone, snapshot pg_snapshot not null, space_id bigint not null, state text not null, system_identifier bigint not null, tenant_id bigint not null, vectors bigint not null
+tables | pgrag_data.document | columns acl_id bigint not null, active_revision_id bigint, active_until timestamp with time zone, changed_xid xid8 not null, created_at timestamp with time zone not null, deleted_at timestamp with time zone, document text not null, document_id bigint not null, source_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.embedding_space | columns created_at timestamp with time zone not null, dimension integer not null, document_prefix text not null, metric text not null, model text not null, model_revision text not null, normalisation text not null, preprocessing text not null, query_prefix text not null, retired_at timestamp with time zone, space text not null, space_id bigint not null, storage text not null, tenant_id bigint not null, zero_vectors text not null
+tables | pgrag_data.membership | columns created_at timestamp with time zone not null, group_id bigint not null, member_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.principal | columns created_at timestamp with time zone not null, dropped_at timestamp with time zone, kind text not null, name text not null, principal_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.revision | columns chunk_count integer not null, chunker text not null, content_hash bytea not null, created_at timestamp with time zone not null, dated date, document_id bigint not null, effective_from timestamp with time zone not null, effective_to timestamp with time zone not null, language text not null, languages text[] not null, lexeme_count bigint not null, metadata jsonb not null, parser text not null, product text, revision text not null, revision_id bigint not null, skips int4range[] not null, space_id bigint, state text not null, tags text[] not null, tenant_id bigint not null, title text not null, token_count bigint not null, tokenizer text not null, verified_at timestamp with time zone, version text
+tables | pgrag_data.revision_source | columns body text not null, revision_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.revision_space | columns completed_at timestamp with time zone not null, revision_id bigint not null, space_id bigint not null, tenant_id bigint not null
+tables | pgrag_data.scope_total | columns acl_id bigint not null, chunks bigint not null, documents bigint not null, languages text[] not null, lexemes bigint not null, scope_total_id bigint not null, source_id bigint not null, tenant_id bigint not null, until timestamp with time zone not null
+tables | pgrag_data.search_cost | columns measured_at timestamp with time zone, microseconds double precision not null, part text not null
+tables | pgrag_data.source | columns created_at timestamp with time zone not null, processors text[] not null, source text not null, source_id bigint not null, tenant_id bigint not null, trust text not null
+tables | pgrag_data.tenant | columns active_space_id bigint, created_at timestamp with time zone not null, name text not null, next_space_id bigint, tenant text not null, tenant_id bigint not null
+tables | pgrag_private.internal_key | columns inner_pad bytea not null, outer_pad bytea not null, purpose text not null
+tables | pgrag_private.signing_key | columns audience text not null, created_at timestamp with time zone not null, inner_pad bytea not null, issuer text not null, kid text not null, outer_pad bytea not null, retired_at timestamp with time zone
+tables | principal_kind_check on pgrag_data.principal | alter table pgrag_data.principal add constraint principal_kind_check CHECK ((kind = ANY (ARRAY['user'::text, 'service'::text, 'group'::text, 'everyone'::text])))
+tables | principal_pkey on pgrag_data.principal | alter table pgrag_data.principal add constraint principal_pkey PRIMARY KEY (tenant_id, principal_id)
+tables | principal_tenant_id_fkey on pgrag_data.principal | alter table pgrag_data.principal add constraint principal_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
+tables | revision_document_fkey on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_document_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES pgrag_data.document(tenant_id, document_id)
+tables | revision_document_key on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_document_key UNIQUE (tenant_id, document_id, revision_id)
+tables | revision_effective_check on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_effective_check CHECK ((effective_from < effective_to))
+tables | revision_pkey on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_pkey PRIMARY KEY (tenant_id, revision_id)
+tables | revision_revision_key on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_revision_key UNIQUE (tenant_id, document_id, revision)
+tables | revision_source_pkey on pgrag_data.revision_source | alter table pgrag_data.revision_source add constraint revision_source_pkey PRIMARY KEY (tenant_id, revision_id)
+tables | revision_source_revision_fkey on pgrag_data.revision_source | alter table pgrag_data.revision_source add constraint revision_source_revision_fkey FOREIGN KEY (tenant_id, revision_id) REFERENCES pgrag_data.revision(tenant_id, revision_id)
+tables | revision_space_fkey on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_space_fkey FOREIGN KEY (tenant_id, space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
+tables | revision_space_pkey on pgrag_data.revision_space | alter table pgrag_data.revision_space add constraint revision_space_pkey PRIMARY KEY (tenant_id, revision_id, space_id)
+tables | revision_space_revision_fkey on pgrag_data.revision_space | alter table pgrag_data.revision_space add constraint revision_space_revision_fkey FOREIGN KEY (tenant_id, revision_id) REFERENCES pgrag_data.revision(tenant_id, revision_id)
+tables | revision_space_space_fkey on pgrag_data.revision_space | alter table pgrag_data.revision_space add constraint revision_space_space_fkey FOREIGN KEY (tenant_id, space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
+tables | revision_state_check on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_state_check CHECK ((state = ANY (ARRAY['staged'::text, 'verified'::text])))
+tables | scope_total_acl_fkey on pgrag_data.scope_total | alter table pgrag_data.scope_total add constraint scope_total_acl_fkey FOREIGN KEY (tenant_id, acl_id) REFERENCES pgrag_data.acl(tenant_id, acl_id)
+tables | scope_total_pkey on pgrag_data.scope_total | alter table pgrag_data.scope_total add constraint scope_total_pkey PRIMARY KEY (tenant_id, acl_id, scope_total_id)
+tables | scope_total_source_fkey on pgrag_data.scope_total | alter table pgrag_data.scope_total add constraint scope_total_source_fkey FOREIGN KEY (tenant_id, source_id) REFERENCES pgrag_data.source(tenant_id, source_id)
+tables | search_cost_microseconds_check on pgrag_data.search_cost | alter table pgrag_data.search_cost add constraint search_cost_microseconds_check CHECK (((microseconds > (0)::double precision) AND (microseconds < 'Infinity'::double precision)))
+tables | search_cost_part_check on pgrag_data.search_cost | alter table pgrag_data.search_cost add constraint search_cost_part_check CHECK ((part = ANY (ARRAY['document'::text, 'vector'::text, 'block'::text])))
+tables | search_cost_pkey on pgrag_data.search_cost | alter table pgrag_data.search_cost add constraint search_cost_pkey PRIMARY KEY (part)
+tables | signing_key_pkey on pgrag_private.signing_key | alter table pgrag_private.signing_key add constraint signing_key_pkey PRIMARY KEY (kid)
+tables | source_pkey on pgrag_data.source | alter table pgrag_data.source add constraint source_pkey PRIMARY KEY (tenant_id, source_id)
+tables | source_source_key on pgrag_data.source | alter table pgrag_data.source add constraint source_source_key UNIQUE (tenant_id, source)
+tables | source_tenant_id_fkey on pgrag_data.source | alter table pgrag_data.source add constraint source_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
+tables | source_trust_check on pgrag_data.source | alter table pgrag_data.source add constraint source_trust_check CHECK ((trust = ANY (ARRAY['untrusted'::text, 'external'::text, 'internal'::text, 'authoritative'::text])))
+tables | tenant_active_space_fkey on pgrag_data.tenant | alter table pgrag_data.tenant add constraint tenant_active_space_fkey FOREIGN KEY (tenant_id, active_space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
+tables | tenant_next_space_fkey on pgrag_data.tenant | alter table pgrag_data.tenant add constraint tenant_next_space_fkey FOREIGN KEY (tenant_id, next_space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
+tables | tenant_pkey on pgrag_data.tenant | alter table pgrag_data.tenant add constraint tenant_pkey PRIMARY KEY (tenant_id)
+tables | tenant_tenant_key on pgrag_data.tenant | alter table pgrag_data.tenant add constraint tenant_tenant_key UNIQUE (tenant)
+views | pgrag.chunks | create or replace view % with (security_barrier=true) as  SELECT encode(c.chunk_id, 'hex'::text) AS chunk_id, s.source, d.document, r.revision, c.chunk_no, c.section, c.page, c.language, c.span_start, c.span_end, c.token_count AS tokens, c.text FROM (((pgrag_data.document d JOIN pgrag_data.source s ON (((s.tenant_id = d.tenant_id) AND (s.source_id = d.source_id)))) JOIN pgrag_data.revision r ON (((r.tenant_id = d.tenant_id) AND (r.revision_id = d.active_revision_id)))) JOIN pgrag_data.chunk c ON (((c.tenant_id = r.tenant_id) AND (c.revision_id = r.revision_id)))) OFFSET 0;
+views | pgrag.documents | create or replace view % with (security_barrier=true) as  SELECT s.source, d.document, r.revision, r.title, r.language, r.product, r.version, r.tags, r.dated, NULLIF(r.effective_from, '-infinity'::timestamp with time zone) AS effective_from, NULLIF(r.effective_to, 'infinity'::timestamp with time zone) AS effective_to, s.trust, r.chunk_count AS chunks, r.created_at AS ingested_at, r.metadata FROM ((pgrag_data.document d JOIN pgrag_data.source s ON (((s.tenant_id = d.tenant_id) AND (s.source_id = d.source_id)))) JOIN pgrag_data.revision r ON (((r.tenant_id = d.tenant_id) AND (r.revision_id = d.active_revision_id)))) OFFSET 0;
+$objects$, e'\n') as t (line)
+   cross join lateral (select regexp_match(t.line, '^(\S+) \| (.+?) \| (.+)$')) as l (part)
+   where t.line <> ''
+$$;
+
+-- sql/functions/private/catalog.sql
+
+-- What pgrag.doctor() compares: what there is in pgrag's schemas, where it can be as statements that would make it so, and what
+-- there should be (expected_objects.sql, made of a new installation). What is expected and not there is repaired by its statement; what
+-- is there and not expected, by `undo`; null: it harms nobody. The settings are for the same words in every session.
+create or replace function pgrag_private.catalog()
+returns table (check_name text, object text, item text, undo text)
+language sql stable parallel restricted rows 2000
+set search_path = pg_catalog, pg_temp set quote_all_identifiers = off set IntervalStyle = iso_8601 set DateStyle = 'ISO, YMD' as $$
+  with schemas as (
+    select n.oid, n.nspname, n.nspowner, n.nspacl from pg_namespace n where n.nspname in ('pgrag', 'pgrag_data', 'pgrag_private', 'pgrag_block')
+  ), relations as (
+    select c.*, c.oid::regclass::text as name,
+           case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' when 'f' then 'foreign table' else 'table' end as kind
+      from pg_class c where c.relnamespace in (select oid from schemas) and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+  ), tables as (
+    select * from relations where kind in ('table', 'foreign table', 'materialized view')
+  ), functions as (
+    select p.*, p.oid::regprocedure::text as name from pg_proc p where p.pronamespace in (select oid from schemas)
+  ), types as (
+    select t.*, t.oid::regtype::text as name
+      from pg_type t left join pg_class c on c.oid = t.typrelid
+     where t.typnamespace in (select oid from schemas) and t.typelem = 0 and (t.typtype <> 'c' or c.relkind = 'c')
+  )
+  select 'row_security', t.name, format('alter table %s %s row level security', t.name, w.word), null::text
+    from tables t cross join lateral (values ('enable', t.relrowsecurity), ('force', t.relforcerowsecurity)) as w (word, is_so)
+   where w.is_so
+  union all
+  select 'policies', format('%I on %s', p.polname, t.name),
+         format('create policy %I on %s as %s for %s to %s', p.polname, t.name, case when p.polpermissive then 'permissive' else 'restrictive' end,
+                case p.polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all' end,
+                (select string_agg(case r.oid when 0 then 'public' else r.oid::regrole::text end, ', ' order by r.oid::regrole::text) from unnest(p.polroles) as r (oid)))
+           || coalesce(' using (' || pg_get_expr(p.polqual, p.polrelid) || ')', '')
+           || coalesce(' with check (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')', ''),
+         format('drop policy %I on %s', p.polname, t.name)
+    from pg_policy p join tables t on t.oid = p.polrelid
+  union all
+  -- The right of one role, of one object, and the right to pass it on; an owner's own are not looked at.
+  select distinct case when a.grantee = 0 and o.kind = 'function' then 'public_execute' else 'privileges' end,
+         format('%s%s on %s %s to %s', p.passing, lower(a.privilege_type) || o.columns, o.kind, o.name, g.grantee),
+         format('grant %s on %s %s to %s%s', lower(a.privilege_type) || o.columns, o.kind, o.name, g.grantee, case when p.passing <> '' then ' with grant option' end),
+         format('revoke %s%s on %s %s from %s cascade', p.passing, lower(a.privilege_type) || o.columns, o.kind, o.name, g.grantee)
+    from (select 'schema' as kind, quote_ident(s.nspname) as name, '' as columns, s.nspowner as owner, s.nspacl as acl from schemas s
+          union all
+          select case when r.kind = 'sequence' then 'sequence' else 'table' end, r.name, '', r.relowner, r.relacl from relations r
+          union all
+          select 'table', r.name, format(' (%I)', c.attname), r.relowner, c.attacl from pg_attribute c join relations r on r.oid = c.attrelid where c.attacl is not null
+          union all
+          select 'function', f.name, '', f.proowner, coalesce(f.proacl, acldefault('f', f.proowner)) from functions f
+          union all
+          select 'type', t.name, '', t.typowner, coalesce(t.typacl, acldefault('T', t.typowner)) from types t) o
+   cross join lateral aclexplode(o.acl) a
+   cross join lateral (select case a.grantee when 0 then 'public' else a.grantee::regrole::text end as grantee) g
+   cross join (values (''), ('grant option for ')) as p (passing)
+   where a.grantee <> o.owner and (p.passing = '' or a.is_grantable)
+  union all
+  select 'owners', o.kind || ' ' || o.name, format('alter %s %s owner to %s', o.kind, o.name, o.owner::regrole), null
+    from (select 'schema' as kind, quote_ident(s.nspname) as name, s.nspowner as owner from schemas s
+          union all
+          select r.kind, r.name, r.relowner from relations r where r.kind <> 'sequence' -- which belong to their tables
+          union all
+          select 'function', f.name, f.proowner from functions f
+          union all
+          select 'type', t.name, t.typowner from types t) o
+  union all
+  select 'functions', f.name, format('%s(%s) returns %s', f.oid::regproc, pg_get_function_arguments(f.oid), pg_get_function_result(f.oid)),
+         format('drop routine %s', f.name)
+    from functions f
+  union all
+  select 'function_attributes', f.name,
+         format('alter function %s %s parallel %s%s%s%s', f.name, case f.provolatile when 'i' then 'immutable' when 's' then 'stable' else 'volatile' end,
+                case f.proparallel when 's' then 'safe' when 'r' then 'restricted' else 'unsafe' end,
+                case when f.proisstrict then ' strict' else '' end, case when f.proleakproof then ' leakproof' else '' end, -- none of pgrag's is
+                case when f.prosecdef then ' security definer' else ' security invoker' end),
+         null
+    from functions f
+  union all
+  select case s.name when 'search_path' then 'search_path' else 'function_settings' end, s.name || ' of ' || f.name,
+         format('alter function %s set %s to %s', f.name, s.name, case s.name when 'search_path' then s.value else quote_literal(s.value) end),
+         format('alter function %s reset %s', f.name, s.name)
+    from functions f
+   cross join lateral unnest(f.proconfig) as c (setting)
+   cross join lateral (select split_part(c.setting, '=', 1) as name, substr(c.setting, strpos(c.setting, '=') + 1) as value) s
+  union all
+  select 'tables', t.name,
+         'columns ' || (select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)) || case when a.attnotnull then ' not null' else '' end,
+                                          ', ' order by a.attname)
+                          from pg_attribute a where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped),
+         case when t.name !~ '^pgrag_block\.b[0-9]+$' then format('alter %s %s set schema public', t.kind, t.name) end
+    from tables t
+  union all
+  select 'tables', format('%s on %s', c.conname, t.name),
+         format('alter table %s add constraint %I %s', t.name, c.conname, regexp_replace(pg_get_constraintdef(c.oid), '\s+', ' ', 'g')), null
+    from pg_constraint c join tables t on t.oid = c.conrelid where c.contype in ('p', 'u', 'f', 'c', 'x')
+  union all
+  select 'triggers', format('%I on %s', g.tgname, t.name), format('trigger %I on %s', g.tgname, t.name), format('drop trigger %I on %s', g.tgname, t.name)
+    from pg_trigger g join relations t on t.oid = g.tgrelid where not g.tgisinternal
+  union all
+  select 'triggers', format('%I on %s', r.rulename, t.name), format('rule %I on %s', r.rulename, t.name), format('drop rule %I on %s', r.rulename, t.name)
+    from pg_rewrite r join relations t on t.oid = r.ev_class where r.rulename <> '_RETURN'
+  union all
+  select 'views', v.name,
+         format('create or replace view %s%s as %s', v.name, coalesce(' with (' || array_to_string(v.reloptions, ', ') || ')', ''),
+                regexp_replace(pg_get_viewdef(v.oid), '\s+', ' ', 'g')),
+         format('drop view %s', v.name)
+    from relations v where v.kind = 'view'
+  union all
+  select 'indexes', i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid), null
+    from pg_index i join tables t on t.oid = i.indrelid
+   where not exists (select from pg_constraint c where c.conindid = i.indexrelid and c.contype in ('p', 'u', 'x'))
+  union all
+  -- What is made next is born without rights of PUBLIC, only where its maker's default says so.
+  select 'default_privileges', format('%s of %s', k.things, r.rolname),
+         format('alter default privileges for role %I revoke all on %s from public', r.rolname, k.things), null
+    from pg_roles r
+   cross join (values ('f', 'functions'), ('T', 'types')) as k (kind, things)
+   where r.rolname in ('pgrag_owner', 'pgrag_engine')
+     and exists (select from pg_default_acl d where d.defaclrole = r.oid and d.defaclnamespace = 0 and d.defaclobjtype = k.kind::"char"
+                    and not exists (select from aclexplode(d.defaclacl) a where a.grantee = 0))
+  union all
+  select distinct 'default_privileges', format('%s of %s to %s', k.things, d.defaclrole::regrole, g.grantee),
+         format('default privileges of %s on %s to %s', d.defaclrole::regrole, k.things, g.grantee),
+         format('alter default privileges for role %s%s revoke all on %s from %s', d.defaclrole::regrole,
+                case when d.defaclnamespace <> 0 then ' in schema ' || d.defaclnamespace::regnamespace else '' end,
+                k.things, g.grantee)
+    from pg_default_acl d
+   cross join lateral aclexplode(d.defaclacl) a
+   cross join lateral (select case d.defaclobjtype when 'r' then 'tables' when 'S' then 'sequences' when 'f' then 'functions' when 'T' then 'types'
+                                else 'schemas' end as things) k
+   cross join lateral (select case a.grantee when 0 then 'public' else a.grantee::regrole::text end as grantee) g
+   where (d.defaclnamespace in (select oid from schemas)
+          or d.defaclrole in (select r.oid from pg_roles r where r.rolname in ('pgrag_owner', 'pgrag_engine', 'pgrag_viewer')))
+     and a.grantee <> d.defaclrole
+$$;
+
+-- What should be there. Three things are the same for many objects and so not in expected_objects(): the engine owns functions;
+-- definer functions are pinned; and tables of blocks, which come and go, are alike.
+create or replace function pgrag_private.expected_catalog() returns table (check_name text, object text, item text)
+language sql stable parallel restricted rows 3000
+set search_path = pg_catalog, pg_temp as $$
+  with listed as materialized (
+    select e.* from pgrag_private.expected_objects() e
+  ), blocks as (
+    select c.oid::regclass::text as name from pg_class c where c.relnamespace = to_regnamespace('pgrag_block') and c.relkind = 'r' and c.relname ~ '^b[0-9]+$'
+  )
+  select l.* from listed l
+  union all
+  select 'owners', 'function ' || f.object, format('alter function %s owner to pgrag_engine', f.object)
+    from listed f where f.check_name = 'functions' and not exists (select from listed o where o.check_name = 'owners' and o.object = 'function ' || f.object)
+  union all
+  select case s.name when 'search_path' then 'search_path' else 'function_settings' end, s.name || ' of ' || f.object,
+         format('alter function %s set %s to %s', f.object, s.name, case s.name when 'search_path' then s.value else quote_literal(s.value) end)
+    from listed f
+   cross join lateral (select p.* from pgrag_private.pinned_settings(f.item ~ ' volatile parallel ') p
+                       union all select 'search_path', 'pg_catalog, pg_temp') as s (name, value)
+   where f.check_name = 'function_attributes' and f.item ~ ' security definer$'
+  union all
+  select e.check_name, replace(e.object, '%', b.name), replace(e.item, '%', b.name)
+    from blocks b
+   cross join (values
+     ('row_security', '%', 'alter table % enable row level security'),
+     ('row_security', '%', 'alter table % force row level security'),
+     ('policies', 'pgrag_block_engine on %', 'create policy pgrag_block_engine on % as permissive for all to pgrag_engine using (true) with check (true)'),
+     ('privileges', 'select on table % to pgrag_engine', 'grant select on table % to pgrag_engine'),
+     ('privileges', 'insert on table % to pgrag_engine', 'grant insert on table % to pgrag_engine'),
+     ('owners', 'table %', 'alter table % owner to pgrag_owner')) as e (check_name, object, item)
+$$;
+
+-- What the functions do: their text, or a digest of it.
+create or replace function pgrag_private.function_bodies() returns table (function text, body text)
+language sql stable parallel restricted rows 200
+set search_path = pg_catalog, pg_temp set quote_all_identifiers = off set IntervalStyle = iso_8601 set DateStyle = 'ISO, YMD' as $$
+  select p.oid::regprocedure::text,
+         case when p.prosqlbody is null then md5(p.prosrc)
+              else format('%s %s', current_setting('server_version_num')::integer / 10000, md5(pg_get_function_sqlbody(p.oid))) end
+    from pg_proc p
+   where p.pronamespace in (to_regnamespace('pgrag'), to_regnamespace('pgrag_private')) and p.proname <> 'installed_bodies'
+$$;
+
+-- The same at the end of the installation, or of an upgrade: made by 98_settings.sql.
+create or replace function pgrag_private.installed_bodies() returns jsonb
+language sql immutable parallel safe
+return null::jsonb;
+
+-- sql/functions/private/doctor_checks.sql
+
+-- What pgrag.doctor() looks at, in order, and what it says where all is well. Of objects: how bad a difference is, and what
+-- is said of one that is missing or another (wanting), and of one that is not pgrag's (beside).
+create or replace function pgrag_private.doctor_checks()
+returns table (place integer, check_name text, severity text, wanting text, beside text, well text)
+language sql immutable parallel safe rows 30
+begin atomic
+  select c.*
+    from (values
+      (1,  'row_security', 'error', 'row-level security is not enabled, or not forced', '', 'row-level security is enabled and forced on every table'),
+      (2,  'policies', 'error', 'the policy is missing, or another', 'the policy is none of pgrag''s', 'the policies are pgrag''s, and no others'),
+      (3,  'privileges', 'error', 'the privilege is missing', 'the privilege is none that pgrag gives', 'privileges on pgrag''s objects are those that pgrag gives'),
+      (4,  'public_execute', 'error', '', 'PUBLIC may call the function', 'PUBLIC may call nothing'),
+      (5,  'owners', 'error', 'the owner is another', '', 'every object has its owner'),
+      (6,  'functions', 'error', 'the function is missing, or declared otherwise', 'the function is none of pgrag''s', 'functions are pgrag''s'),
+      (7,  'function_attributes', 'error', 'the function is marked otherwise', '', 'functions are marked as they must be'),
+      (8,  'function_bodies', 'error', 'the function does something else than what was installed', '', 'functions do what was installed'),
+      (9,  'search_path', 'error', 'the search_path of the function is not pinned', 'the function has a search_path', 'functions have their search_path'),
+      (10, 'function_settings', 'error', 'the function lacks the setting, or has another', 'the setting is none of pgrag''s', 'functions have their settings'),
+      (11, 'tables', 'error', 'the table or constraint is missing, or another', 'the table is none of pgrag''s', 'tables have their columns and constraints'),
+      (12, 'triggers', 'error', '', 'pgrag has no triggers and rules', 'no table has a trigger or a rule'),
+      (13, 'views', 'error', 'the view is missing, or another', 'the view is none of pgrag''s', 'the views are pgrag''s'),
+      (14, 'default_privileges', 'error', 'what it makes next would be open to PUBLIC', 'what it makes next would have it', 'what is made next is closed to PUBLIC'),
+      (15, 'indexes', 'warning', 'the index is missing, or another', '', 'indexes are there and valid'),
+      (16, 'roles', '', '', '', 'pgrag''s roles have no attribute and no membership'),
+      (17, 'trusted_roles', '', '', '', 'nobody may become the owner, the engine or the viewer'),
+      (18, 'application_roles', '', '', '', 'application roles have functions and nothing else'),
+      (19, 'temporary', '', '', '', 'application roles may not create temporary objects'),
+      (20, 'create', '', '', '', 'application roles may not create objects'),
+      (21, 'server_version', '', '', '', 'the version of PostgreSQL is a supported one'),
+      (22, 'vector', '', '', '', 'pgvector is there, in a supported version'),
+      (23, 'pgrag_version', '', '', '', 'the installation is of one version'),
+      (24, 'server_settings', '', '', '', 'the server''s settings do not hinder'),
+      (25, 'signing_keys', '', '', '', 'there are signing keys, and none is old'),
+      (26, 'internal_keys', '', '', '', 'the internal keys are there'),
+      (27, 'statistics', '', '', '', 'statistics are fresh'),
+      (28, 'ledger', '', '', '', 'the ledger agrees with the documents'),
+      (29, 'spaces', '', '', '', 'documents in force are in the active spaces, and retired spaces are empty'),
+      (30, 'search_cost', '', '', '', 'costs of searches were measured here, or do not matter yet'),
+      (31, 'blocks', '', '', '', 'blocks are there where they pay, and fresh'),
+      (32, 'recall', '', '', '', 'blocks find what comparing everything finds')
+    ) as c (place, check_name, severity, wanting, beside, well);
+end;
+
+-- sql/functions/private/doctor_catalog.sql
+
+-- Objects: what is expected and not there, and what is there and not expected. Where an object is gone, that is said of it and
+-- nothing else.
+create or replace function pgrag_private.doctor_catalog() returns setof pgrag_private.doctor_finding
+language plpgsql stable parallel restricted rows 100 as $$
+begin
+  return query
+  with there as materialized (
+    select c.* from pgrag_private.catalog() c
+  ), expected as materialized (
+    select e.* from pgrag_private.expected_catalog() e
+  ), wanting as (
+    select e.* from expected e where not exists (select from there t where t.check_name = e.check_name and t.item = e.item and t.object = e.object)
+  ), beside as (
+    select t.* from there t
+     where t.undo is not null
+       and not exists (select from expected e where e.check_name = t.check_name and e.item = t.item and e.object = t.object)
+       and not exists (select from wanting w where w.check_name = t.check_name and w.object = t.object)
+  ), gone as (
+    select w.object from wanting w
+     where w.check_name = 'functions' and to_regprocedure(w.object) is null
+        or w.check_name in ('tables', 'views') and w.item !~ '^alter table' and to_regclass(w.object) is null
+  )
+  select c.check_name, c.severity, w.object,
+         case c.check_name when 'row_security' then format('row-level security is not %s', case when w.item ~ ' force ' then 'forced' else 'enabled' end)
+                           when 'owners' then format('the owner is not %s', substring(w.item from '\S+$'))
+                           else c.wanting end,
+         case when c.check_name = 'functions' then format('Take it from dist/pgrag--%s.sql (pgrag sql prints it), and run that as pgrag_engine', pgrag.version())
+              when c.check_name = 'function_attributes' then format('%s called on null input not leakproof;', w.item)
+              when c.check_name = 'policies' then format('drop policy if exists %s; %s;', w.object, w.item)
+              when c.check_name = 'indexes' then format('drop index if exists %s; %s;', w.object, w.item)
+              when c.check_name = 'tables' and w.item ~ '^columns ' then format('Bring it back from a backup, or by hand; it must have the %s', w.item)
+              when c.check_name = 'tables' then
+                replace(w.item, ' add constraint ', format(' drop constraint if exists %s, add constraint ', split_part(w.object, ' on ', 1))) || ';'
+              else w.item || ';' end
+    from wanting w join pgrag_private.doctor_checks() c on c.check_name = w.check_name
+   where not exists (select from gone g where g.object <> w.object and strpos(format(' %s ', w.object), format(' %s ', g.object)) > 0)
+     and not exists (select from gone g where g.object = w.object and w.check_name not in ('functions', 'tables', 'views'))
+  union all
+  select c.check_name, c.severity, b.object, c.beside, b.undo || ';'
+    from beside b join pgrag_private.doctor_checks() c on c.check_name = b.check_name
+  union all
+  select c.check_name, c.severity, b.function, c.wanting,
+         format('Take it from dist/pgrag--%s.sql (pgrag sql prints it), and run that as pgrag_engine', pgrag.version())
+    from pgrag_private.function_bodies() b
+    join pgrag_private.doctor_checks() c on c.check_name = 'function_bodies'
+   where b.body <> pgrag_private.installed_bodies() ->> b.function
+     -- Of another major version, a text that PostgreSQL made: it may say the same.
+     and split_part(b.body, ' ', 1) = case when strpos(b.body, ' ') > 0 then split_part(pgrag_private.installed_bodies() ->> b.function, ' ', 1) else b.body end
+  union all
+  select c.check_name, 'error', i.indexrelid::regclass::text, 'the index is not valid: no search uses it', format('reindex index %s;', i.indexrelid::regclass)
+    from pg_index i
+    join pg_class t on t.oid = i.indrelid
+    join pgrag_private.doctor_checks() c on c.check_name = 'indexes'
+   where t.relnamespace::regnamespace::text in ('pgrag_data', 'pgrag_private', 'pgrag_block') and not (i.indisvalid and i.indisready);
+end
+$$;
+
+-- sql/functions/private/doctor_access.sql
+
+-- Roles, and what they may do in the database beside pgrag. An application role is one of the seven that functions are granted to,
+-- or one that has such a role or may take it.
+create or replace function pgrag_private.doctor_access() returns setof pgrag_private.doctor_finding
+language plpgsql stable parallel restricted rows 20 as $$
+declare
+  trusted constant text[] := array['pgrag_owner', 'pgrag_engine', 'pgrag_viewer'];
+  groups  constant text[] := array['pgrag_reader', 'pgrag_writer', 'pgrag_admin', 'pgrag_auditor', 'pgrag_operator', 'pgrag_keys', 'pgrag_browser'];
+  v_applications oid[];
+  v_reached      oid[]; -- these, and every role whose rights one of them has or may take; a superuser has all, which is said once
+begin
+  with recursive application (oid) as (
+    select r.oid from pg_roles r where r.rolname = any (groups)
+    union
+    select m.member from application a join pg_auth_members m on m.roleid = a.oid where m.inherit_option or m.set_option
+  )
+  select array_agg(a.oid) into v_applications from application a;
+  select array_agg(r.oid) into v_reached
+    from pg_roles r
+   where r.oid = any (v_applications)
+      or exists (select from unnest(v_applications) as u (oid) join pg_roles a on a.oid = u.oid
+                  where not a.rolsuper and (pg_has_role(a.oid, r.oid, 'usage') or pg_has_role(a.oid, r.oid, 'set')));
+
+  return query
+  select 'roles', 'error', n.name, 'the role is missing', format('create role %I nologin noinherit;', n.name)
+    from unnest(trusted || groups) as n (name) where not exists (select from pg_roles r where r.rolname = n.name)
+  union all
+  select 'roles', 'error', r.rolname::text, 'the role can log in, or has an attribute',
+         format('alter role %I nologin nosuperuser nobypassrls nocreaterole nocreatedb noreplication noinherit;', r.rolname)
+    from pg_roles r
+   where r.rolname = any (trusted || groups)
+     and (r.rolcanlogin or r.rolsuper or r.rolbypassrls or r.rolcreaterole or r.rolcreatedb or r.rolreplication or r.rolinherit)
+  union all
+  select 'roles', 'error', m.member::regrole::text, format('the role is a member of %s', m.roleid::regrole),
+         format('revoke %s from %s granted by %s;', m.roleid::regrole, m.member::regrole, m.grantor::regrole)
+    from pg_auth_members m join pg_roles r on r.oid = m.member where r.rolname = any (trusted || groups)
+  union all
+  select 'trusted_roles', case when m.member = any (v_reached) then 'error' when m.inherit_option then 'warning' else 'note' end, m.member::regrole::text,
+         case when m.member = any (v_reached) then format('an application may act as %s', r.rolname)
+              when m.inherit_option then format('the role has the rights of %s all the time', r.rolname)
+              else format('the role may become %s: right for one that installs or backs up', r.rolname) end,
+         format('revoke %s from %s granted by %s;', r.rolname, m.member::regrole, m.grantor::regrole)
+    from pg_auth_members m
+    join pg_roles r on r.oid = m.roleid
+   where r.rolname = any (trusted) and (m.inherit_option or m.set_option) and m.member::regrole::text <> all (trusted || groups)
+  union all
+  select 'application_roles', case when r.rolsuper or r.rolbypassrls or r.rolreplication then 'error' else 'warning' end, r.rolname::text,
+         case when r.rolsuper then 'an application role is a superuser, who is above all rules'
+              when r.rolbypassrls then 'an application role is above row-level security'
+              when r.rolreplication then 'an application role may copy the whole server'
+              else 'an application role may create roles or databases' end,
+         format('alter role %I nosuperuser nobypassrls nocreaterole nocreatedb noreplication;', r.rolname)
+    from pg_roles r
+   where r.oid = any (v_applications) and r.rolname <> all (groups)
+     and (r.rolsuper or r.rolbypassrls or r.rolcreaterole or r.rolcreatedb or r.rolreplication)
+  union all
+  select 'application_roles', 'error', m.member::regrole::text, format('an application role has %s', m.roleid::regrole),
+         format('revoke %s from %s granted by %s;', m.roleid::regrole, m.member::regrole, m.grantor::regrole)
+    from pg_auth_members m
+   where m.roleid::regrole::text in ('pg_read_all_data', 'pg_write_all_data', 'pg_read_server_files', 'pg_write_server_files',
+                                     'pg_execute_server_program', 'pg_maintain', 'pg_create_subscription')
+     and m.member = any (v_reached)
+  union all
+  select case a.privilege_type when 'TEMPORARY' then 'temporary' else 'create' end, 'error', format('%s to %s', o.object, g.grantee),
+         case when a.grantee = o.owner then format('an application role owns the %s', o.object)
+              when a.privilege_type = 'TEMPORARY' then 'temporary objects may be created: names that other code might find first'
+              else 'an application role may create objects' end,
+         case when a.grantee = o.owner then format('alter %s owner to …, a role that no application has', o.object)
+              else format('revoke %s on %s from %s;', lower(a.privilege_type), o.object, g.grantee) end
+    from (select format('database %I', d.datname) as object, d.datdba as owner, coalesce(d.datacl, acldefault('d', d.datdba)) as acl
+            from pg_database d where d.datname = current_database()
+          union all
+          select format('schema %I', n.nspname), n.nspowner, coalesce(n.nspacl, acldefault('n', n.nspowner))
+            from pg_namespace n where n.nspname !~ '^(pg_temp_|pg_toast)' and n.nspname not in ('pgrag', 'pgrag_data', 'pgrag_private', 'pgrag_block')) o
+   cross join lateral aclexplode(o.acl) a
+   cross join lateral (select case a.grantee when 0 then 'public' else a.grantee::regrole::text end as grantee) g
+   where a.privilege_type in ('TEMPORARY', 'CREATE') and (a.grantee = 0 or a.grantee = any (v_reached))
+     and not (a.grantee = o.owner and a.privilege_type = 'TEMPORARY'); -- said once
+end
+$$;
+
+-- sql/functions/private/doctor_server.sql
+
+-- The server, the extension, the version, and keys: how many and how old, not which; operators do not learn their names.
+create or replace function pgrag_private.doctor_server() returns setof pgrag_private.doctor_finding
+language plpgsql stable parallel restricted rows 10 as $$
+declare
+  v_server integer := current_setting('server_version_num');
+  v_vector integer[];
+  v_text   text;
+begin
+  if v_server < 160000 or v_server >= 190000 then
+    return query select 'server_version', 'warning', 'PostgreSQL ' || current_setting('server_version'),
+      'pgrag is made for PostgreSQL 16, 17 and 18', 'Use one of these';
+  elsif v_server < 160016 or v_server between 170000 and 170011 or v_server between 180000 and 180006 then
+    return query select 'server_version', 'warning', 'PostgreSQL ' || current_setting('server_version'),
+      'the version lacks a correction of row-level security, whose hole needs privileges on tables', 'Update to 16.16, 17.12 or 18.7';
+  end if;
+
+  select string_to_array(substring(e.extversion from '^[0-9.]+'), '.')::integer[], e.extversion into v_vector, v_text from pg_extension e where e.extname = 'vector';
+  if v_vector < array[0, 8, 4] then
+    return query select 'vector', 'error', 'vector ' || v_text, 'the version of pgvector is older than 0.8.4',
+      'Update the pgvector package, and then: alter extension vector update';
+  end if;
+  if not has_schema_privilege('public', 'usage') then
+    return query select 'vector', 'error', 'schema public', 'the schema of pgvector is closed to pgrag', 'grant usage on schema public to public;';
+  else
+    v_text := (select string_agg(v.version_num, ', ') from public.pgrag_alembic_version v);
+    if v_text is distinct from pgrag.version() then
+      return query select 'pgrag_version', 'error', 'public.pgrag_alembic_version',
+        format('the stamp says %s and the functions say %s', coalesce(v_text, 'nothing'), pgrag.version()),
+        'Run the upgrade to its end, or bring the database back from a backup';
+    end if;
+  end if;
+
+  return query
+  select 'server_settings', 'warning', s.name, s.says, format('alter system reset %s; select pg_reload_conf();', s.name)
+    from (values ('autovacuum', 'autovacuum is off: statistics and dead rows are left to you'),
+                 ('track_counts', 'nothing counts changes: whether statistics are stale cannot be seen')) as s (name, says)
+   where current_setting(s.name) = 'off';
+
+  return query
+  select 'signing_keys', f.severity, null::text, f.finding, f.remedy
+    from (select count(*) as valid,
+                 count(*) filter (where k.created_at < clock_timestamp() - interval '365 days') as old,
+                 count(*) filter (where k.created_at < clock_timestamp() - interval '90 days') as older
+            from pgrag_private.signing_key k where k.retired_at is null) k
+   cross join lateral (values
+     (k.valid = 0, 'error', 'there is no signing key: every token is refused', 'As a role of pgrag_keys: pgrag.add_signing_key'),
+     (k.old > 0, 'warning', format('%s of %s keys are older than 365 days', k.old, k.valid),
+      'As a role of pgrag_keys: pgrag.add_signing_key, mint with it, then pgrag.retire_signing_key'),
+     (k.old = 0 and k.older > 0, 'note', format('%s of %s keys are older than 90 days', k.older, k.valid),
+      'As a role of pgrag_keys: pgrag.add_signing_key, mint with it, then pgrag.retire_signing_key')) as f (is_so, severity, finding, remedy)
+   where f.is_so;
+  return query
+  select 'internal_keys', 'error', p.purpose, case p.purpose when 'session' then 'nobody can authenticate' else 'no packet can be made or validated' end,
+         'As a superuser: psql -X -1 -v ON_ERROR_STOP=1 -c "delete from pgrag_private.internal_key" -f sql/97_internal_keys.sql'
+    from (values ('session'), ('seal')) as p (purpose)
+   where not exists (select from pgrag_private.internal_key k where k.purpose = p.purpose);
+end
+$$;
+
+-- sql/functions/private/doctor_data.sql
+
+-- What the ledger of a tenant lacks: the rows to add to it so that it agrees with the documents in force.
+create or replace function pgrag_private.ledger_gaps(p_tenant_id bigint)
+returns table (tenant_id bigint, acl_id bigint, source_id bigint, languages text[], until timestamptz, documents bigint, chunks bigint, lexemes bigint)
+language sql stable parallel restricted rows 10
+begin atomic
+  select p_tenant_id, x.acl_id, x.source_id, x.languages, x.until, sum(x.documents)::bigint, sum(x.chunks)::bigint, sum(x.lexemes)::bigint
+    from (select d.acl_id, d.source_id, r.languages, r.effective_to as until, 1::bigint as documents, r.chunk_count::bigint as chunks, r.lexeme_count as lexemes
+            from pgrag_data.document d
+            join pgrag_data.revision r on r.tenant_id = d.tenant_id and r.revision_id = d.active_revision_id
+           where d.tenant_id = p_tenant_id and d.deleted_at is null
+          union all
+          select t.acl_id, t.source_id, t.languages, t.until, -t.documents, -t.chunks, -t.lexemes
+            from pgrag_data.scope_total t where t.tenant_id = p_tenant_id) x
+   where x.until > transaction_timestamp()
+   group by x.acl_id, x.source_id, x.languages, x.until
+  having sum(x.documents) <> 0 or sum(x.chunks) <> 0 or sum(x.lexemes) <> 0;
+end;
+
+-- Documents, spaces, costs and statistics.
+create or replace function pgrag_private.doctor_data() returns setof pgrag_private.doctor_finding
+language plpgsql stable parallel restricted rows 10 as $$
+begin
+  if pg_is_in_recovery() then
+    return query select 'statistics', 'note', null::text, 'a standby does not know when its tables were analysed', 'Ask the primary';
+  else
+    return query
+    select 'statistics', 'warning', s.relid::regclass::text,
+           case when f.never then 'the table was never analysed' else 'much of the table has changed since it was analysed' end, format('analyze %s;', s.relid::regclass)
+      from pg_stat_all_tables s
+     cross join lateral (select s.last_analyze is null and s.last_autoanalyze is null as never) f
+     where s.schemaname = 'pgrag_data' and (f.never and s.n_live_tup >= 1000 or s.n_mod_since_analyze > 1000 + s.n_live_tup / 4)
+    union all
+    select 'statistics', 'warning', s.relid::regclass::text,
+           format('%s rows are dead, beside %s', s.n_dead_tup, s.n_live_tup), format('vacuum analyze %s;', s.relid::regclass)
+      from pg_stat_all_tables s
+     where s.schemaname = 'pgrag_data' and s.n_dead_tup > 1000 + s.n_live_tup / 2;
+  end if;
+
+  return query
+  select 'ledger', 'error', format('tenant %s', t.tenant), format('%s sums of the ledger do not agree with the documents', count(*)),
+         format('insert into pgrag_data.scope_total (tenant_id, acl_id, source_id, languages, until, documents, chunks, lexemes) '
+                'select g.* from pgrag_private.ledger_gaps(%s) g;', t.tenant_id)
+    from pgrag_data.tenant t cross join lateral pgrag_private.ledger_gaps(t.tenant_id) g
+   group by t.tenant_id, t.tenant;
+
+  return query
+  select 'spaces', 'warning', format('tenant %s, space %s', t.tenant, s.space),
+         format('%s documents in force have no embeddings in the active space: dense search does not find them', m.missing),
+         'As the connector of each source: pgrag space fill --active (pgrag.missing_embeddings, pgrag.add_embeddings)'
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.active_space_id
+   cross join lateral pgrag_private.missing_in_space(t.tenant_id, s.space_id) as m (missing)
+   where m.missing > 0
+  union all
+  select 'spaces', 'note', format('tenant %s, space %s', t.tenant, s.space),
+         format('%s documents in force are to be filled in before the space can be switched to', m.missing),
+         'As the connector of each source: pgrag space fill (pgrag.missing_embeddings, pgrag.add_embeddings)'
+    from pgrag_data.tenant t
+    join pgrag_data.embedding_space s on s.tenant_id = t.tenant_id and s.space_id = t.next_space_id
+   cross join lateral pgrag_private.missing_in_space(t.tenant_id, s.space_id) as m (missing)
+   where m.missing > 0
+  union all
+  select 'spaces', case when s.retired_at < clock_timestamp() - interval '1 day' then 'warning' else 'note' end, format('tenant %s, space %s', t.tenant, s.space),
+         'the space is retired, and its embeddings are not deleted yet', pgrag_private.call_maintain()
+    from pgrag_data.embedding_space s
+    join pgrag_data.tenant t on t.tenant_id = s.tenant_id
+   where s.retired_at is not null and exists (select from pgrag_data.chunk_vec v where v.tenant_id = s.tenant_id and v.space_id = s.space_id);
+
+  return query
+  select 'search_cost', 'error', p.part, 'the cost of this part of a search is not known', 'As pgrag_engine, run sql/96_search_cost.sql'
+    from (values ('document'), ('vector'), ('block')) as p (part) where not exists (select from pgrag_data.search_cost c where c.part = p.part)
+  union all
+  select 'search_cost', 'note', null, 'which way searches go is decided by costs that were not measured on this machine', 'select * from pgrag.calibrate();'
+   where not exists (select from pgrag_data.search_cost c where c.measured_at is not null)
+     and exists (select from pgrag_data.scope_total t where t.until > transaction_timestamp() group by t.tenant_id having sum(t.chunks) >= 1000);
+end
+$$;
+
+create or replace function pgrag_private.call_maintain() returns text
+language sql immutable parallel safe
+return 'Call pgrag.maintain() until nothing remains (pgrag maintain does), and see that something does so regularly';
+
+-- sql/functions/private/doctor_blocks.sql
+
+-- Of the ten nearest vectors, the share that a search of the block for a hundred candidates finds: a few of its vectors as questions,
+-- against comparing all. What is as near as the tenth counts as found. Null: there is nothing to ask with.
+create or replace function pgrag_private.block_recall(p_block pgrag_data.dense_block, p_questions integer) returns double precision
+language plpgsql stable parallel restricted as $$
+declare
+  v_scope    pgrag_private.search_scope;
+  v_plan     pgrag_private.dense_plan;
+  v_exact    pgrag_private.dense_plan;
+  v_snapshot pg_snapshot;
+  v_query    public.vector;
+  v_near     double precision[];
+  v_found    bigint := 0;
+  v_all      bigint := 0;
+begin
+  v_scope.tenant_id := p_block.tenant_id;
+  v_scope.acls := case when p_block.acl_id is not null then array[p_block.acl_id]
+                       else array(select a.acl_id from pgrag_data.acl a where a.tenant_id = p_block.tenant_id order by a.acl_id) end;
+  v_exact.route := 'exact';
+  v_exact.exact_acls := v_scope.acls;
+  select array_agg(b.block_id order by b.block_id), array_agg(b.vectors order by b.block_id), array_agg(coalesce(b.acl_id, 0)),
+         (array_agg(b.snapshot order by b.block_id desc))[1]
+    into v_plan.blocks, v_plan.vectors, v_plan.lists, v_snapshot
+    from pgrag_data.dense_block b
+   where b.tenant_id = p_block.tenant_id and (b.block_id = p_block.block_id or b.base_id = p_block.block_id) and b.state = 'live'
+     and to_regclass('pgrag_block.b' || b.block_id) is not null;
+  v_plan.route := case when p_block.acl_id is null then 'tenant_block' else 'class_blocks' end;
+  v_plan.exact_acls := '{}';
+  v_plan.block_acls := v_scope.acls;
+  v_plan.snapshots := array_fill(v_snapshot, array[cardinality(v_scope.acls)]);
+  v_plan.requested := 100;
+  for v_query in
+    -- Whole pages at random, of some thousand vectors, and of these some.
+    execute format('select coalesce(v.embedding, v.half::public.vector)
+                      from (select b.revision_id, b.chunk_no from pgrag_block.%I b tablesample system (%s) order by random() limit $3) b
+                      join pgrag_data.chunk_vec v on v.tenant_id = $1 and v.space_id = $2 and v.revision_id = b.revision_id and v.chunk_no = b.chunk_no
+                     where coalesce(public.vector_norm(v.embedding), public.l2_norm(v.half)) > 0',
+                   'b' || p_block.block_id, least(100, 500000.0 / greatest(p_block.vectors, 1)))
+      using p_block.tenant_id, p_block.space_id, p_questions
+  loop
+    v_near := array(select l.cosine from pgrag_private.dense_lane(v_scope, v_exact, p_block.space_id, v_query, 10, null, null) l);
+    v_all := v_all + cardinality(v_near);
+    v_found := v_found + (select count(*) from (select l.cosine from pgrag_private.dense_lane(v_scope, v_plan, p_block.space_id, v_query, 100, null, null) l limit 10) l
+                           where l.cosine >= v_near[cardinality(v_near)] - 1e-6);
+  end loop;
+  return v_found::double precision / nullif(v_all, 0);
+end
+$$;
+
+-- Blocks: where one pays and is not, how stale they are, tables that are nobody's, and what some of them find.
+create or replace function pgrag_private.doctor_blocks() returns setof pgrag_private.doctor_finding
+language plpgsql stable parallel restricted rows 10 as $$
+declare
+  v_system    bigint := (select c.system_identifier from pg_control_system() c);
+  v_block     record;
+  v_most      record;
+  v_questions integer;
+  v_recall    double precision;
+  v_left      bigint := 2000000; -- vectors to compare, so that it takes seconds: other blocks have their turn another time
+begin
+  return query
+  select 'blocks', f.severity, format('tenant %s, space %s, %s', t.tenant, e.space, coalesce('list ' || s.acl_id, 'all lists')), f.finding, pgrag_private.call_maintain()
+    from pgrag_private.block_state() s
+    join pgrag_data.tenant t on t.tenant_id = s.tenant_id
+    join pgrag_data.embedding_space e on e.tenant_id = s.tenant_id and e.space_id = s.space_id
+   cross join lateral (values
+     (s.active and s.block_id is null and not s.building and pgrag_private.deserves_block(s.chunks, s.largest, s.enough, s.acl_id),
+      case when s.chunks > 4 * s.enough then 'warning' else 'note' end, format('%s vectors are compared one by one: a block would pay', s.chunks)),
+     (s.loose > greatest(s.chunks / 8, s.enough), case when s.loose > s.chunks / 4 then 'warning' else 'note' end,
+      format('%s of %s vectors are loose: compared one by one, beside the block', s.loose, s.chunks)),
+     (s.retired > s.vectors / 4, case when s.retired > s.vectors / 2 then 'warning' else 'note' end,
+      format('%s of %s vectors in the block are retired', s.retired, s.vectors + coalesce(s.delta_vectors, 0)))) as f (is_so, severity, finding)
+   where f.is_so
+  union all
+  select 'blocks', 'warning', format('block %s', b.block_id),
+         case when b.system_identifier <> v_system then 'the block was built in another system and serves nobody' else 'the block has no table and serves nobody' end,
+         pgrag_private.call_maintain()
+    from pgrag_data.dense_block b
+   where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+  union all
+  select 'blocks', 'warning', format('block %s', b.block_id),
+         case when b.state = 'retired' then 'the block was replaced long ago and is still there' else 'the block was begun long ago and is not finished' end,
+         pgrag_private.call_maintain()
+    from pgrag_data.dense_block b
+   where b.state in ('copying', 'indexing') and b.created_at < clock_timestamp() - interval '1 day'
+      or b.state = 'retired' and b.retired_at between timestamptz '2000-01-01' and clock_timestamp() - interval '1 day'
+  union all
+  select 'blocks', 'warning', c.oid::regclass::text, 'the table is no block''s', format('drop table %s;', c.oid::regclass)
+    from pg_class c
+   where c.relnamespace = to_regnamespace('pgrag_block') and c.relkind = 'r' and c.relname ~ '^b[0-9]+$'
+     and not exists (select from pgrag_data.dense_block b where 'b' || b.block_id = c.relname)
+  union all
+  select 'indexes', 'error', format('pgrag_block.b%s', b.block_id), 'the block has no index',
+         format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100);',
+                'b' || b.block_id || '_embedding', 'b' || b.block_id)
+    from pgrag_data.dense_block b
+   where b.state = 'live' and to_regclass('pgrag_block.b' || b.block_id) is not null
+     and not exists (select from pg_index i where i.indrelid = to_regclass('pgrag_block.b' || b.block_id));
+
+  -- The largest index that maintenance may have to build.
+  select s.chunks * (2 * s.dimension + 700) as bytes, s.chunks into v_most
+    from pgrag_private.block_state() s
+   where pgrag_private.deserves_block(s.chunks, s.largest, s.enough, s.acl_id)
+   order by 1 desc limit 1;
+  if v_most.bytes > pg_size_bytes(current_setting('maintenance_work_mem')) then
+    return query select 'server_settings', 'note', 'maintenance_work_mem',
+      format('the largest block, of %s vectors, is built on disk: that takes longer', v_most.chunks),
+      format('pgrag maintain --memory %sMB, or set it for the role that calls pgrag.maintain()', v_most.bytes / 1048576 + 1);
+  end if;
+
+  for v_block in
+    select b as row, t.tenant, e.space
+      from pgrag_data.dense_block b
+      join pgrag_data.tenant t on t.tenant_id = b.tenant_id
+      join pgrag_data.embedding_space e on e.tenant_id = b.tenant_id and e.space_id = b.space_id
+     where b.state = 'live' and b.base_id is null and b.system_identifier = v_system and to_regclass('pgrag_block.b' || b.block_id) is not null
+       and exists (select from pg_index i where i.indrelid = to_regclass('pgrag_block.b' || b.block_id) and i.indisvalid)
+     order by random()
+  loop
+    exit when v_left <= 0;
+    v_questions := case when (v_block.row).vectors > 100000 then 5 else 10 end;
+    v_left := v_left - v_questions * (v_block.row).vectors;
+    v_recall := pgrag_private.block_recall(v_block.row, v_questions);
+    if v_recall < 0.95 then
+      return query select 'recall', 'warning', format('tenant %s, space %s, %s', v_block.tenant, v_block.space, coalesce('list ' || (v_block.row).acl_id, 'all lists')),
+        format('of what is nearest, a search of the block finds %s %% in a sample', round(100 * v_recall)),
+        format('update pgrag_data.dense_block set state = ''retired'', retired_at = clock_timestamp() where block_id = %s; select * from pgrag.maintain();',
+               (v_block.row).block_id);
+    end if;
+  end loop;
+end
+$$;
+
+-- sql/functions/doctor.sql
+
+-- Checks this installation: each fault with its remedy, which is SQL where it ends with a semicolon, to be run by a superuser, or as the
+-- owner of the object. It changes nothing, and tells nothing of any content: names of tenants, spaces, roles and objects, and numbers.
+-- Takes a fraction of a second and, for a million documents or vectors, some seconds.
+--
+--   error     a promise of pgrag's is not kept, or rests on luck
+--   warning   something is worse than it should be, or soon will be
+--   note      worth knowing
+--   ok        a check that found nothing
+create or replace function pgrag.doctor() returns table (check_name text, severity text, object text, finding text, remedy text)
+language plpgsql stable parallel restricted security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_part  text;
+  v_some  pgrag_private.doctor_finding[];
+  v_found pgrag_private.doctor_finding[] := '{}';
+begin
+  foreach v_part in array array['catalog', 'access', 'server', 'data', 'blocks'] loop
+    begin -- where something is broken, the rest is checked all the same
+      execute format('select array_agg(f) from pgrag_private.%I() f', 'doctor_' || v_part) into v_some;
+      v_found := v_found || v_some;
+    exception when others then
+      v_found := v_found || (v_part, 'error', null, format('this part could not be checked: %s (%s)', sqlerrm, sqlstate),
+                             'Repair what else is found, and look again')::pgrag_private.doctor_finding;
+    end;
+  end loop;
+  return query
+  select f.check_name, f.severity, f.object, f.finding, f.remedy
+    from (select u.*, c.place from unnest(v_found) u left join pgrag_private.doctor_checks() c on c.check_name = u.check_name
+          union all
+          select c.check_name, 'ok', null, c.well, null, c.place
+            from pgrag_private.doctor_checks() c where not exists (select from unnest(v_found) u where u.check_name = c.check_name)) f
+   order by array_position(array['error', 'warning', 'note', 'ok'], f.severity), f.place, f.object collate "C", f.finding collate "C";
+end
+$$;
+
+comment on function pgrag.doctor is 'Checks the installation: security, versions, keys, indexes, statistics, blocks; each fault with its remedy.';
+revoke all on function pgrag.doctor from public;
+
 -- sql/96_search_cost.sql
 
 -- Costs of one machine, until pgrag.calibrate() measures those of this one.
@@ -5525,48 +7021,33 @@ $$;
 
 -- sql/98_settings.sql
 
--- Settings that any role may change and that would otherwise reach into the definer functions: each of these gets
--- all of them here, the same for all readers and for all writers, at every installation and upgrade. A test compares.
---
---   row_security                         switched off, every query on a table of pgrag's would be an error
---   plan_cache_mode, jit                 a generic plan or a JIT compilation turned a search of 0.4 ms into seconds; a custom one turned a
---                                        write into seconds: of a tenant that statistics do not know yet it reads all, for each row, and
---                                        foreign keys are checked by the same setting
---   standard_conforming_strings          otherwise a backslash in a pattern changes its meaning
---   transform_null_equals, array_nulls   what "= null" and a "null" in an array literal mean
---   debug_print_…                        plans hold parameters, and parameters hold keys
---   gin_fuzzy_search_limit               answers at random
---   the rest                             the form of times and bytes, which hashes and seals are made of
+-- pgrag_private.pinned_settings() for every definer function.
 do $$
 declare
   v_owner    text;
   v_function regprocedure;
-  v_plans    text;
+  v_settings text;
 begin
-  for v_owner, v_function, v_plans in
-    select p.proowner::regrole::text, p.oid, case p.provolatile when 'v' then 'force_generic_plan' else 'force_custom_plan' end from pg_proc p
+  for v_owner, v_function, v_settings in
+    select p.proowner::regrole::text, p.oid,
+           (select string_agg(format(' set %I = %L', s.name, s.value), '') from pgrag_private.pinned_settings(p.provolatile = 'v') s)
+      from pg_proc p
      where p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace) and p.prosecdef
        and p.proowner in ('pgrag_engine'::regrole, 'pgrag_owner'::regrole)
   loop
     execute 'set local role ' || v_owner;
-    execute format('alter function %s
-      set row_security = on
-      set plan_cache_mode = %s
-      set jit = off
-      set standard_conforming_strings = on
-      set transform_null_equals = off
-      set array_nulls = on
-      set gin_fuzzy_search_limit = 0
-      set TimeZone = ''UTC''
-      set DateStyle = ''ISO, YMD''
-      set IntervalStyle = ''iso_8601''
-      set bytea_output = ''hex''
-      set extra_float_digits = 1
-      set debug_print_parse = off
-      set debug_print_rewritten = off
-      set debug_print_plan = off', v_function, v_plans);
+    execute format('alter function %s', v_function) || v_settings;
   end loop;
   set local role pgrag_engine;
+end
+$$;
+
+-- What every function does, as it was installed: pgrag.doctor() compares. Those whose text PostgreSQL keeps are as it was sent, and
+-- those whose meaning it keeps as it says it: which another major version may say otherwise, so that is kept too.
+do $$
+begin
+  execute format('create or replace function pgrag_private.installed_bodies() returns jsonb language sql immutable parallel safe return %L::jsonb',
+                 (select jsonb_object_agg(b.function, b.body) from pgrag_private.function_bodies() b));
 end
 $$;
 
@@ -5710,7 +7191,7 @@ grant execute on function
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
   pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text), pgrag.build_space(text, text), pgrag.switch_space(text, text), pgrag.retire_space(text, text),
   pgrag.space_status(text),
-  pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status()
+  pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status(), pgrag.doctor()
   to pgrag_operator;
 
 -- Whoever can add a key can mint anyone.

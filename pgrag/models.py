@@ -464,6 +464,19 @@ class BlockStatus:
     """On disk."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a check of the installation has found, or that it found nothing."""
+
+    check: str
+    severity: str
+    """``error``, ``warning``, ``note``, or ``ok``: nothing."""
+    object: str | None
+    finding: str
+    remedy: str | None
+    """SQL, where it ends with a semicolon; otherwise what to do."""
+
+
 # -- Writing -------------------------------------------------------------------------------------------
 
 

@@ -53,7 +53,7 @@ grant execute on function
   pgrag.put_space(text, text, text, text, integer, text, text, text, text, text, text, text),
   pgrag.list_tenants(), pgrag.list_sources(text), pgrag.list_spaces(text), pgrag.build_space(text, text), pgrag.switch_space(text, text), pgrag.retire_space(text, text),
   pgrag.space_status(text),
-  pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status()
+  pgrag.maintain(interval), pgrag.calibrate(), pgrag.index_status(), pgrag.doctor()
   to pgrag_operator;
 
 -- Whoever can add a key can mint anyone.

@@ -116,3 +116,12 @@ create type pgrag_private.ranked_chunk as (
   part          double precision[],
   duplicates    jsonb
 );
+
+-- What pgrag.doctor() has found.
+create type pgrag_private.doctor_finding as (
+  check_name text,
+  severity   text,
+  object     text,
+  finding    text,
+  remedy     text
+);

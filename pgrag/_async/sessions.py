@@ -38,6 +38,7 @@ from pgrag.ingest import SourceDocument
 from pgrag.models import (
     BlockStatus,
     Completeness,
+    Diagnosis,
     Document,
     Excerpt,
     Filled,
@@ -1139,6 +1140,17 @@ class AsyncOperator(AsyncSession):
             select tenant, space, class as class_, chunks, state, vectors, loose, retired, bytes
               from pgrag.index_status()
             """,
+        )
+
+    async def doctor(self) -> list[Diagnosis]:
+        """Check the installation: the worst first, and last the checks that found nothing.
+
+        It changes nothing. What it takes grows with documents and vectors: some seconds for a million.
+        """
+        return await self._fetch(
+            "doctor",
+            Diagnosis,
+            "select check_name as check, severity, object, finding, remedy from pgrag.doctor()",
         )
 
 

@@ -41,6 +41,7 @@ from pgrag.ingest import SourceDocument
 from pgrag.models import (
     BlockStatus,
     Completeness,
+    Diagnosis,
     Document,
     Excerpt,
     Filled,
@@ -1142,6 +1143,17 @@ class Operator(Session):
             select tenant, space, class as class_, chunks, state, vectors, loose, retired, bytes
               from pgrag.index_status()
             """,
+        )
+
+    def doctor(self) -> list[Diagnosis]:
+        """Check the installation: the worst first, and last the checks that found nothing.
+
+        It changes nothing. What it takes grows with documents and vectors: some seconds for a million.
+        """
+        return self._fetch(
+            "doctor",
+            Diagnosis,
+            "select check_name as check, severity, object, finding, remedy from pgrag.doctor()",
         )
 
 

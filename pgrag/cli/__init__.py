@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from pgrag.cli import (  # noqa: F401  # they register
     ask,
     demo,
+    doctor,
     ingest,
     init,
     lifecycle,
@@ -19,7 +20,7 @@ from pgrag.cli import (  # noqa: F401  # they register
 )
 from pgrag.cli._run import app
 
-_ORDER = ("demo", "init", "status", "token", "sql", "ingest", "activate", "rollback", "revoke")
+_ORDER = ("demo", "init", "status", "doctor", "token", "sql", "ingest", "activate", "rollback", "revoke")
 app.registered_commands.sort(key=lambda one: _ORDER.index(one.name) if one.name in _ORDER else len(_ORDER))
 
 

@@ -258,8 +258,8 @@ def _next_step(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return (
             "search, packet and validate need the role pgrag_reader, ingest and space fill pgrag_writer, "
-            "maintain, calibrate, index and space pgrag_operator; init needs the database's owner: grant the "
-            "role to the user of the dsn, or give another dsn"
+            "doctor, maintain, calibrate, index and space pgrag_operator; init needs the database's owner: "
+            "grant the role to the user of the dsn, or give another dsn"
         )
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return "is the server running, and is the dsn right? See --dsn and PGRAG_DSN"

@@ -108,7 +108,7 @@ def ask(cli: Cli, two_tenants: Database) -> Cli:
 def test_the_commands_are_the_documented_ones() -> None:
     assert set(COMMANDS) == {
         *("init", "ingest", "search", "packet", "validate", "activate", "rollback", "revoke"),
-        *("token", "status", "sql", "demo", "maintain", "calibrate", "index"),
+        *("token", "status", "doctor", "sql", "demo", "maintain", "calibrate", "index"),
     }
 
 
@@ -789,6 +789,40 @@ def test_status_reports_what_is_not_as_it_should_be(cli: Cli, database: Database
     said = cli("status", "--dsn", database.dsn("app_reader"), code=1).out
     assert "NOT forced on: pgrag_data.chunk" in said
     assert "0.8.2, older than 0.8.4, allowed by pgrag.allow_old_pgvector" in said
+
+
+# -- doctor --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("L3")
+def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, database: Database) -> None:
+    database.put_tenant("acme")
+    dsn = ("--dsn", database.dsn("app_operator"))
+
+    def wrong(code: int, *more: str) -> tuple[set[tuple[str, str]], Any]:
+        said = cli("doctor", *dsn, "--json", *more, code=code).json
+        about_the_server = ("server_version", "vector")
+        return {(one["severity"], one["check"]) for one in said["findings"] if one["check"] not in about_the_server}, said
+
+    with database.superuser() as superuser:  # a supported pgvector, whatever the server's
+        superuser.execute("update pg_extension set extversion = '0.8.4' where extname = 'vector'")
+        found, said = wrong(0)
+        assert found == set() and said["errors"] == 0 and "policies" in said["passed"]
+        superuser.execute("update pgrag_private.signing_key set created_at = now() - interval '2 years'")
+        assert wrong(0)[0] == {("warning", "signing_keys")}
+        assert wrong(1, "--strict")[1]["warnings"] >= 1
+        superuser.execute("alter table pgrag_data.chunk no force row level security")
+        found, said = wrong(1)
+        assert found == {("error", "row_security"), ("warning", "signing_keys")}
+        assert said["findings"][0] == {
+            "check": "row_security", "severity": "error", "object": "pgrag_data.chunk", "finding": "row-level security is not forced",
+            "remedy": "alter table pgrag_data.chunk force row level security;",
+        }  # fmt: skip
+        people = cli("doctor", *dsn, code=1).out
+        assert people.startswith("error   row_security  pgrag_data.chunk\n        row-level security is not forced\n        alter table pgrag_data.chunk force")
+        assert re.search(r"^1 error, \d warnings?; \d+ checks found nothing\n\Z", people, re.MULTILINE)
+    refused = cli("doctor", "--dsn", database.dsn("app_reader"), "--json", code=1).error
+    assert refused["code"] == "42501" and "doctor" in refused["hint"]
 
 
 def test_sql_prints_the_scripts(cli: Cli) -> None:

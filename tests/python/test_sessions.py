@@ -946,6 +946,22 @@ async def test_an_operator_keeps_searches_fast(database: Database) -> None:
         step(connection)
 
 
+@pytest.mark.contract("L3")
+async def test_an_operator_asks_the_doctor(database: Database) -> None:
+    with pgrag.connect(database.dsn("app_operator")) as connection, pgrag.operator(connection) as o:
+        said = o.doctor()
+    (well,) = [one for one in said if one.check == "row_security"]
+    assert (well.severity, well.object, well.remedy) == ("ok", None, None) and well.finding
+    async with await pgrag.connect_async(database.dsn("app_operator")) as connection, pgrag.async_operator(connection) as o:
+        assert await o.doctor() == said
+    with (
+        pgrag.connect(database.dsn("app_admin")) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+        pgrag.operator(connection) as o,
+    ):
+        o.doctor()
+
+
 @pytest.mark.contract("A2")
 def test_keys_rotate(world: Database, connection: psycopg.Connection[Any]) -> None:
     secret = "a text of at least thirty-two bytes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -76,6 +77,9 @@ def test_the_commands_of_the_pages_work(cluster: Cluster, tmp_path: Path) -> Non
     assert said["docs/operations.md", 1].startswith("idle")
     assert re.findall(r"^\w+", said["docs/operations.md", 3], re.MULTILINE) == ["part", "block", "document", "vector"]
     assert "shop-2026-12" in said["docs/operations.md", 4]
+    # An installation as it is documented: nothing that could be better, but for the server's own programs.
+    unwell = json.loads((tmp_path / "doctor.json").read_text())["findings"]
+    assert {one["check"] for one in unwell if one["severity"] != "note"} <= {"server_version", "vector"}, unwell
 
     def tables(database: str) -> int:
         with cluster.superuser(database) as superuser:

@@ -75,7 +75,7 @@ def connected(folder: str, database: Database) -> psycopg.Connection[Any]:
     pytest.fail((Path(folder) / "log").read_text(encoding="utf-8")[-2000:])
 
 
-@pytest.mark.contract("F2", "L4")
+@pytest.mark.contract("F2", "L3", "L4")
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="the data directory is found through /proc")
 def test_a_standby_answers_as_its_primary(cluster: Cluster) -> None:
     cluster.create("a")
@@ -103,6 +103,10 @@ def test_a_standby_answers_as_its_primary(cluster: Cluster) -> None:
                 reader.execute("select pgrag.authenticate(%s)", (database.token("a", "alice"),))
                 for mode, request in SEARCHES.items():
                     assert database.search(reader, "rule part", mode, **request) == answers[mode], mode
+                with psycopg.connect(database.dsn("app_operator", host=host, port=5432)) as operator:
+                    found = operator.execute("select check_name, severity, finding from pgrag.doctor() where severity in ('error', 'note')").fetchall()
+                assert {check for check, severity, _ in found if severity == "error"} - {"vector"} == {"function_bodies"}, found  # those that are patched
+                assert ("statistics", "note") in {one[:2] for one in found}
                 with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):  # control: it is one
                     reader.execute("create temporary table x ()")
     finally:
