@@ -22,9 +22,9 @@ begin
      cross join lateral (
        select r.document_id, d.source_id, s.source, d.document, encode(c.chunk_id, 'hex') as chunk_id, c.text
          from pgrag_data.chunk c
-         join pgrag_data.revision r on r.tenant_id = c.tenant_id and r.revision_id = c.revision_id
-         join pgrag_data.document d on d.tenant_id = r.tenant_id and d.document_id = r.document_id
-         join pgrag_data.source s on s.tenant_id = d.tenant_id and s.source_id = d.source_id
+        cross join lateral (select r.* from pgrag_data.revision r where r.tenant_id = c.tenant_id and r.revision_id = c.revision_id offset 0) r
+        cross join lateral (select d.* from pgrag_data.document d where d.tenant_id = r.tenant_id and d.document_id = r.document_id offset 0) d
+        cross join lateral (select s.* from pgrag_data.source s where s.tenant_id = d.tenant_id and s.source_id = d.source_id offset 0) s
         where c.tenant_id = p_tenant_id and c.revision_id = k.revision_id and c.chunk_no = k.chunk_no
        offset 0) p -- row by row: no row outside the scope is touched
      order by k.n
