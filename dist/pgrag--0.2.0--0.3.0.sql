@@ -456,11 +456,11 @@ alter table pgrag_data.document
   add column active_until timestamptz,
   add column changed_xid xid8 not null default pg_current_xact_id();
 drop index pgrag_data.document_acl;
-create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id)
+create index document_acl on pgrag_data.document (acl_id, tenant_id, document_id)
   where deleted_at is null and active_revision_id is not null;
-create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
+create index document_active on pgrag_data.document (active_revision_id, tenant_id) include (acl_id, source_id, active_until)
   where deleted_at is null;
-create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid)
+create index document_changed on pgrag_data.document (acl_id, tenant_id, changed_xid)
   where deleted_at is null and active_revision_id is not null;
 
 create table pgrag_data.scope_total (
@@ -540,6 +540,35 @@ alter table pgrag_data.chunk_vec
   alter column half set storage plain,
   alter column embedding drop not null,
   add constraint chunk_vec_storage_check check (num_nonnulls(embedding, half) = 1);
+
+-- Keys with the tenant last: see sql/tables/document.sql. Each is built anew, and readers wait.
+alter table pgrag_data.document drop constraint document_active_revision_fkey;
+alter table pgrag_data.activation drop constraint activation_revision_fkey, drop constraint activation_replaced_fkey;
+alter table pgrag_data.revision
+  drop constraint revision_revision_key,
+  drop constraint revision_document_key,
+  add constraint revision_revision_key unique (document_id, revision, tenant_id),
+  add constraint revision_document_key unique (document_id, revision_id, tenant_id);
+alter table pgrag_data.activation
+  add constraint activation_revision_fkey foreign key (tenant_id, document_id, revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id),
+  add constraint activation_replaced_fkey foreign key (tenant_id, document_id, replaced_revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id);
+alter table pgrag_data.document
+  drop constraint document_document_key,
+  add constraint document_document_key unique (source_id, document, tenant_id),
+  add constraint document_active_revision_fkey foreign key (tenant_id, document_id, active_revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id);
+alter table pgrag_data.chunk drop constraint chunk_chunk_id_key, add constraint chunk_chunk_id_key unique (chunk_id, tenant_id);
+alter table pgrag_data.source drop constraint source_source_key, add constraint source_source_key unique (source, tenant_id);
+alter table pgrag_data.embedding_space
+  drop constraint embedding_space_space_key,
+  add constraint embedding_space_space_key unique (space, tenant_id);
+alter table pgrag_data.acl drop constraint acl_fingerprint_key, add constraint acl_fingerprint_key unique (fingerprint, tenant_id);
+drop index pgrag_data.acl_entry_acl;
+create index acl_entry_acl on pgrag_data.acl_entry (acl_id, tenant_id);
+drop index pgrag_data.principal_name_key;
+create unique index principal_name_key on pgrag_data.principal (name, tenant_id) where dropped_at is null;
 
 set local role pgrag_owner;
 
@@ -5784,13 +5813,13 @@ functions | pgrag_private.utc(timestamp with time zone) | pgrag_private.utc(p_ti
 functions | pgrag_private.verify_token(text) | pgrag_private.verify_token(p_token text) returns pgrag_private.principal
 functions | pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | pgrag_private.visible_revisions(p_tenant_id bigint, p_acls bigint[], p_as_of timestamp with time zone, p_filter jsonb, p_index boolean DEFAULT false) returns TABLE(revision_id bigint, languages text[], chunk_count integer, lexeme_count bigint)
 functions | pgrag_private.visible_row(text,text,boolean) | pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text
-indexes | pgrag_data.acl_entry_acl | CREATE INDEX acl_entry_acl ON pgrag_data.acl_entry USING btree (tenant_id, acl_id)
+indexes | pgrag_data.acl_entry_acl | CREATE INDEX acl_entry_acl ON pgrag_data.acl_entry USING btree (acl_id, tenant_id)
 indexes | pgrag_data.chunk_lex_keys | CREATE INDEX chunk_lex_keys ON pgrag_data.chunk_lex USING gin (pgrag_private.lexeme_keys(tenant_id, tsvector_to_array(lexemes))) WITH (fastupdate=off)
 indexes | pgrag_data.dense_block_state_key | CREATE UNIQUE INDEX dense_block_state_key ON pgrag_data.dense_block USING btree (tenant_id, space_id, COALESCE(acl_id, (0)::bigint), ((base_id IS NULL)), ((state = 'live'::text))) WHERE (state <> 'retired'::text)
-indexes | pgrag_data.document_acl | CREATE INDEX document_acl ON pgrag_data.document USING btree (tenant_id, acl_id, document_id) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
-indexes | pgrag_data.document_active | CREATE INDEX document_active ON pgrag_data.document USING btree (tenant_id, active_revision_id) INCLUDE (acl_id, source_id, active_until) WHERE (deleted_at IS NULL)
-indexes | pgrag_data.document_changed | CREATE INDEX document_changed ON pgrag_data.document USING btree (tenant_id, acl_id, changed_xid) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
-indexes | pgrag_data.principal_name_key | CREATE UNIQUE INDEX principal_name_key ON pgrag_data.principal USING btree (tenant_id, name) WHERE (dropped_at IS NULL)
+indexes | pgrag_data.document_acl | CREATE INDEX document_acl ON pgrag_data.document USING btree (acl_id, tenant_id, document_id) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
+indexes | pgrag_data.document_active | CREATE INDEX document_active ON pgrag_data.document USING btree (active_revision_id, tenant_id) INCLUDE (acl_id, source_id, active_until) WHERE (deleted_at IS NULL)
+indexes | pgrag_data.document_changed | CREATE INDEX document_changed ON pgrag_data.document USING btree (acl_id, tenant_id, changed_xid) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
+indexes | pgrag_data.principal_name_key | CREATE UNIQUE INDEX principal_name_key ON pgrag_data.principal USING btree (name, tenant_id) WHERE (dropped_at IS NULL)
 indexes | pgrag_data.revision_dated | CREATE INDEX revision_dated ON pgrag_data.revision USING btree (tenant_id, dated) WHERE (dated IS NOT NULL)
 indexes | pgrag_data.revision_facets | CREATE INDEX revision_facets ON pgrag_data.revision USING gin (pgrag_private.facet_keys(tenant_id, language, product, version, tags, metadata)) WITH (fastupdate=off)
 owners | function pgrag_private.create_block_table(bigint,integer) | alter % owner to pgrag_owner
@@ -6069,14 +6098,14 @@ search_path | search_path of pgrag_private.function_bodies() | alter function pg
 tables | acl_entry_acl_fkey on pgrag_data.acl_entry | alter table pgrag_data.acl_entry add constraint acl_entry_acl_fkey FOREIGN KEY (tenant_id, acl_id) REFERENCES pgrag_data.acl(tenant_id, acl_id)
 tables | acl_entry_pkey on pgrag_data.acl_entry | alter table pgrag_data.acl_entry add constraint acl_entry_pkey PRIMARY KEY (tenant_id, principal_id, acl_id)
 tables | acl_entry_principal_fkey on pgrag_data.acl_entry | alter table pgrag_data.acl_entry add constraint acl_entry_principal_fkey FOREIGN KEY (tenant_id, principal_id) REFERENCES pgrag_data.principal(tenant_id, principal_id)
-tables | acl_fingerprint_key on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_fingerprint_key UNIQUE (tenant_id, fingerprint)
+tables | acl_fingerprint_key on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_fingerprint_key UNIQUE (fingerprint, tenant_id)
 tables | acl_pkey on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_pkey PRIMARY KEY (tenant_id, acl_id)
 tables | acl_tenant_id_fkey on pgrag_data.acl | alter table pgrag_data.acl add constraint acl_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
 tables | activation_action_check on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_action_check CHECK ((action = ANY (ARRAY['activate'::text, 'rollback'::text])))
 tables | activation_pkey on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_pkey PRIMARY KEY (tenant_id, document_id, activation_id)
 tables | activation_replaced_fkey on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_replaced_fkey FOREIGN KEY (tenant_id, document_id, replaced_revision_id) REFERENCES pgrag_data.revision(tenant_id, document_id, revision_id)
 tables | activation_revision_fkey on pgrag_data.activation | alter table pgrag_data.activation add constraint activation_revision_fkey FOREIGN KEY (tenant_id, document_id, revision_id) REFERENCES pgrag_data.revision(tenant_id, document_id, revision_id)
-tables | chunk_chunk_id_key on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_chunk_id_key UNIQUE (tenant_id, chunk_id)
+tables | chunk_chunk_id_key on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_chunk_id_key UNIQUE (chunk_id, tenant_id)
 tables | chunk_lex_chunk_fkey on pgrag_data.chunk_lex | alter table pgrag_data.chunk_lex add constraint chunk_lex_chunk_fkey FOREIGN KEY (tenant_id, revision_id, chunk_no) REFERENCES pgrag_data.chunk(tenant_id, revision_id, chunk_no)
 tables | chunk_lex_pkey on pgrag_data.chunk_lex | alter table pgrag_data.chunk_lex add constraint chunk_lex_pkey PRIMARY KEY (tenant_id, revision_id, chunk_no)
 tables | chunk_pkey on pgrag_data.chunk | alter table pgrag_data.chunk add constraint chunk_pkey PRIMARY KEY (tenant_id, revision_id, chunk_no) INCLUDE (chunk_id)
@@ -6092,14 +6121,14 @@ tables | dense_block_space_fkey on pgrag_data.dense_block | alter table pgrag_da
 tables | dense_block_state_check on pgrag_data.dense_block | alter table pgrag_data.dense_block add constraint dense_block_state_check CHECK ((state = ANY (ARRAY['copying'::text, 'indexing'::text, 'live'::text, 'retired'::text])))
 tables | document_acl_fkey on pgrag_data.document | alter table pgrag_data.document add constraint document_acl_fkey FOREIGN KEY (tenant_id, acl_id) REFERENCES pgrag_data.acl(tenant_id, acl_id)
 tables | document_active_revision_fkey on pgrag_data.document | alter table pgrag_data.document add constraint document_active_revision_fkey FOREIGN KEY (tenant_id, document_id, active_revision_id) REFERENCES pgrag_data.revision(tenant_id, document_id, revision_id)
-tables | document_document_key on pgrag_data.document | alter table pgrag_data.document add constraint document_document_key UNIQUE (tenant_id, source_id, document)
+tables | document_document_key on pgrag_data.document | alter table pgrag_data.document add constraint document_document_key UNIQUE (source_id, document, tenant_id)
 tables | document_pkey on pgrag_data.document | alter table pgrag_data.document add constraint document_pkey PRIMARY KEY (tenant_id, document_id)
 tables | document_source_fkey on pgrag_data.document | alter table pgrag_data.document add constraint document_source_fkey FOREIGN KEY (tenant_id, source_id) REFERENCES pgrag_data.source(tenant_id, source_id)
 tables | embedding_space_dimension_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_dimension_check CHECK (((dimension >= 1) AND (dimension <= CASE storage WHEN 'half'::text THEN 4000 ELSE 2000 END)))
 tables | embedding_space_metric_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_metric_check CHECK ((metric = 'cosine'::text))
 tables | embedding_space_normalisation_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_normalisation_check CHECK ((normalisation = ANY (ARRAY['unit'::text, 'none'::text])))
 tables | embedding_space_pkey on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_pkey PRIMARY KEY (tenant_id, space_id)
-tables | embedding_space_space_key on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_space_key UNIQUE (tenant_id, space)
+tables | embedding_space_space_key on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_space_key UNIQUE (space, tenant_id)
 tables | embedding_space_storage_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_storage_check CHECK ((storage = ANY (ARRAY['float'::text, 'half'::text])))
 tables | embedding_space_tenant_id_fkey on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
 tables | embedding_space_zero_vectors_check on pgrag_data.embedding_space | alter table pgrag_data.embedding_space add constraint embedding_space_zero_vectors_check CHECK ((zero_vectors = ANY (ARRAY['refuse'::text, 'skip'::text])))
@@ -6132,10 +6161,10 @@ tables | principal_kind_check on pgrag_data.principal | alter table pgrag_data.p
 tables | principal_pkey on pgrag_data.principal | alter table pgrag_data.principal add constraint principal_pkey PRIMARY KEY (tenant_id, principal_id)
 tables | principal_tenant_id_fkey on pgrag_data.principal | alter table pgrag_data.principal add constraint principal_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
 tables | revision_document_fkey on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_document_fkey FOREIGN KEY (tenant_id, document_id) REFERENCES pgrag_data.document(tenant_id, document_id)
-tables | revision_document_key on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_document_key UNIQUE (tenant_id, document_id, revision_id)
+tables | revision_document_key on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_document_key UNIQUE (document_id, revision_id, tenant_id)
 tables | revision_effective_check on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_effective_check CHECK ((effective_from < effective_to))
 tables | revision_pkey on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_pkey PRIMARY KEY (tenant_id, revision_id)
-tables | revision_revision_key on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_revision_key UNIQUE (tenant_id, document_id, revision)
+tables | revision_revision_key on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_revision_key UNIQUE (document_id, revision, tenant_id)
 tables | revision_source_pkey on pgrag_data.revision_source | alter table pgrag_data.revision_source add constraint revision_source_pkey PRIMARY KEY (tenant_id, revision_id)
 tables | revision_source_revision_fkey on pgrag_data.revision_source | alter table pgrag_data.revision_source add constraint revision_source_revision_fkey FOREIGN KEY (tenant_id, revision_id) REFERENCES pgrag_data.revision(tenant_id, revision_id)
 tables | revision_space_fkey on pgrag_data.revision | alter table pgrag_data.revision add constraint revision_space_fkey FOREIGN KEY (tenant_id, space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)
@@ -6151,7 +6180,7 @@ tables | search_cost_part_check on pgrag_data.search_cost | alter table pgrag_da
 tables | search_cost_pkey on pgrag_data.search_cost | alter table pgrag_data.search_cost add constraint search_cost_pkey PRIMARY KEY (part)
 tables | signing_key_pkey on pgrag_private.signing_key | alter table pgrag_private.signing_key add constraint signing_key_pkey PRIMARY KEY (kid)
 tables | source_pkey on pgrag_data.source | alter table pgrag_data.source add constraint source_pkey PRIMARY KEY (tenant_id, source_id)
-tables | source_source_key on pgrag_data.source | alter table pgrag_data.source add constraint source_source_key UNIQUE (tenant_id, source)
+tables | source_source_key on pgrag_data.source | alter table pgrag_data.source add constraint source_source_key UNIQUE (source, tenant_id)
 tables | source_tenant_id_fkey on pgrag_data.source | alter table pgrag_data.source add constraint source_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES pgrag_data.tenant(tenant_id)
 tables | source_trust_check on pgrag_data.source | alter table pgrag_data.source add constraint source_trust_check CHECK ((trust = ANY (ARRAY['untrusted'::text, 'external'::text, 'internal'::text, 'authoritative'::text])))
 tables | tenant_active_space_fkey on pgrag_data.tenant | alter table pgrag_data.tenant add constraint tenant_active_space_fkey FOREIGN KEY (tenant_id, active_space_id) REFERENCES pgrag_data.embedding_space(tenant_id, space_id)

@@ -9,11 +9,11 @@ alter table pgrag_data.document
   add column active_until timestamptz,
   add column changed_xid xid8 not null default pg_current_xact_id();
 drop index pgrag_data.document_acl;
-create index document_acl on pgrag_data.document (tenant_id, acl_id, document_id)
+create index document_acl on pgrag_data.document (acl_id, tenant_id, document_id)
   where deleted_at is null and active_revision_id is not null;
-create index document_active on pgrag_data.document (tenant_id, active_revision_id) include (acl_id, source_id, active_until)
+create index document_active on pgrag_data.document (active_revision_id, tenant_id) include (acl_id, source_id, active_until)
   where deleted_at is null;
-create index document_changed on pgrag_data.document (tenant_id, acl_id, changed_xid)
+create index document_changed on pgrag_data.document (acl_id, tenant_id, changed_xid)
   where deleted_at is null and active_revision_id is not null;
 
 create table pgrag_data.scope_total (
@@ -93,3 +93,32 @@ alter table pgrag_data.chunk_vec
   alter column half set storage plain,
   alter column embedding drop not null,
   add constraint chunk_vec_storage_check check (num_nonnulls(embedding, half) = 1);
+
+-- Keys with the tenant last: see sql/tables/document.sql. Each is built anew, and readers wait.
+alter table pgrag_data.document drop constraint document_active_revision_fkey;
+alter table pgrag_data.activation drop constraint activation_revision_fkey, drop constraint activation_replaced_fkey;
+alter table pgrag_data.revision
+  drop constraint revision_revision_key,
+  drop constraint revision_document_key,
+  add constraint revision_revision_key unique (document_id, revision, tenant_id),
+  add constraint revision_document_key unique (document_id, revision_id, tenant_id);
+alter table pgrag_data.activation
+  add constraint activation_revision_fkey foreign key (tenant_id, document_id, revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id),
+  add constraint activation_replaced_fkey foreign key (tenant_id, document_id, replaced_revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id);
+alter table pgrag_data.document
+  drop constraint document_document_key,
+  add constraint document_document_key unique (source_id, document, tenant_id),
+  add constraint document_active_revision_fkey foreign key (tenant_id, document_id, active_revision_id)
+    references pgrag_data.revision (tenant_id, document_id, revision_id);
+alter table pgrag_data.chunk drop constraint chunk_chunk_id_key, add constraint chunk_chunk_id_key unique (chunk_id, tenant_id);
+alter table pgrag_data.source drop constraint source_source_key, add constraint source_source_key unique (source, tenant_id);
+alter table pgrag_data.embedding_space
+  drop constraint embedding_space_space_key,
+  add constraint embedding_space_space_key unique (space, tenant_id);
+alter table pgrag_data.acl drop constraint acl_fingerprint_key, add constraint acl_fingerprint_key unique (fingerprint, tenant_id);
+drop index pgrag_data.acl_entry_acl;
+create index acl_entry_acl on pgrag_data.acl_entry (acl_id, tenant_id);
+drop index pgrag_data.principal_name_key;
+create unique index principal_name_key on pgrag_data.principal (name, tenant_id) where dropped_at is null;

@@ -13,7 +13,7 @@ create table pgrag_data.chunk (
   language    text collate "C" not null,
   token_count integer not null,
   constraint chunk_pkey primary key (tenant_id, revision_id, chunk_no) include (chunk_id),
-  constraint chunk_chunk_id_key unique (tenant_id, chunk_id),
+  constraint chunk_chunk_id_key unique (chunk_id, tenant_id),
   constraint chunk_revision_fkey foreign key (tenant_id, revision_id) references pgrag_data.revision (tenant_id, revision_id),
   constraint chunk_span_check check (0 <= span_start and span_start < span_end)
 );

@@ -16,7 +16,7 @@ create table pgrag_data.embedding_space (
   created_at      timestamptz not null default transaction_timestamp(),
   retired_at      timestamptz,
   constraint embedding_space_pkey primary key (tenant_id, space_id),
-  constraint embedding_space_space_key unique (tenant_id, space),
+  constraint embedding_space_space_key unique (space, tenant_id),
   constraint embedding_space_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
   constraint embedding_space_dimension_check check (dimension between 1 and case storage when 'half' then 4000 else 2000 end),
   constraint embedding_space_metric_check check (metric = 'cosine'),

@@ -11,6 +11,6 @@ create table pgrag_data.principal (
   constraint principal_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
   constraint principal_kind_check check (kind in ('user', 'service', 'group', 'everyone'))
 );
-create unique index principal_name_key on pgrag_data.principal (tenant_id, name) where dropped_at is null;
+create unique index principal_name_key on pgrag_data.principal (name, tenant_id) where dropped_at is null;
 alter table pgrag_data.principal enable row level security, force row level security;
 comment on table pgrag_data.principal is 'Users, services, groups, and the one principal "everyone" of each tenant.';

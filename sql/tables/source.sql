@@ -7,7 +7,7 @@ create table pgrag_data.source (
   processors text[] not null,
   created_at timestamptz not null default transaction_timestamp(),
   constraint source_pkey primary key (tenant_id, source_id),
-  constraint source_source_key unique (tenant_id, source),
+  constraint source_source_key unique (source, tenant_id),
   constraint source_tenant_id_fkey foreign key (tenant_id) references pgrag_data.tenant (tenant_id),
   constraint source_trust_check check (trust in ('untrusted', 'external', 'internal', 'authoritative'))
 );
