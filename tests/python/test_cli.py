@@ -28,7 +28,7 @@ from pgrag import __version__, _sql
 from pgrag.cli import app
 from pgrag.cli._output import safe
 from pgrag.protocols import EmbeddingSpace
-from tests.conftest import create_installer
+from tests.server import create_installer
 from tests.endpoint import Endpoint, status
 from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
 

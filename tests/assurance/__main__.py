@@ -1,0 +1,190 @@
+"""Run the proofs of the boundary until each has the cases of a full run, and write docs/assurance.json and docs/assurance.md.
+
+Counts add up over runs: each goes on from the seed after the last, as long as what is installed is the same, and starts from
+nothing where it is not. Two runs may go at once. Interrupted, a run keeps what its finished batches saw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+import pgrag
+from pgrag import _sql
+from tests.assurance.page import written
+from tests.assurance.proof import Lab, Proof, Tally, upper_bound
+from tests.assurance.proofs import PROOFS
+from tests.server import Databases, running
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+KEPT = 20  # failures are kept in words up to so many; they are all counted
+
+
+def main() -> int:
+    """Run; 1 if a case failed or a control did not."""
+    options = parser().parse_args()
+    record = Record(options.json)
+    names = options.only or list(PROOFS)
+    if options.list:
+        for entry in record.read()["proofs"]:
+            print(f"{entry['proof']:24} {entry['cases']:>12,} of {entry['target']:>12,} {entry['unit']}, {len(entry['failures'])} failures")
+        return 0
+    bad = False
+    with tempfile.TemporaryDirectory(prefix="pgrag-assurance-") as folder, running(Path(folder) / "data") as dsn:
+        lab = Lab(Databases(dsn), Path(folder))
+        with psycopg.connect(dsn) as connection:
+            record.on(connection.execute("show server_version").fetchone()[0])
+        try:
+            for name in names:
+                bad |= run(PROOFS[name], lab, record, 60 * options.minutes)
+        except KeyboardInterrupt:
+            say("interrupted: the same command goes on from here")
+            return 130
+        finally:
+            lab.databases.drop()
+    return int(bad)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.assurance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", type=names, metavar="A,B", help=f"of {', '.join(PROOFS)}")
+    parser.add_argument("--minutes", type=float, default=60, metavar="N", help="of each proof, at most (%(default)s)")
+    parser.add_argument("--json", type=Path, default=DOCS / "assurance.json", metavar="FILE", help="the record (docs/assurance.json); the page is written beside it")
+    parser.add_argument("--list", action="store_true", help="what has been counted so far, and stop")
+    return parser
+
+
+def names(text: str) -> list[str]:
+    """Known proofs, of a comma-separated list."""
+    if unknown := set(text.split(",")) - set(PROOFS):
+        raise argparse.ArgumentTypeError(f"no such proof: {', '.join(sorted(unknown))}")
+    return text.split(",")
+
+
+def say(text: str) -> None:
+    """Progress, to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(proof: Proof, lab: Lab, record: Record, seconds: float) -> bool:
+    """Controls first, where they have not been seen, then batches until the target or the time is reached; whether anything was wrong."""
+    if reason := proof.needs():
+        say(f"{proof.name}: left out, {reason}")
+        return False
+    if not record.entry(proof)["controls"]:
+        say(f"{proof.name}: controls")
+        began = time.monotonic()
+        took = proof.controlled(lab)
+        record.change(proof, lambda entry: entry.update(controls=took, seconds=entry["seconds"] + time.monotonic() - began))
+    began, told = time.monotonic(), 0.0
+    if record.entry(proof)["cases"] < proof.target:
+        with proof.opened(lab) as batch:
+            while record.entry(proof)["cases"] < proof.target and time.monotonic() - began < seconds:
+                seed, before = record.next_seed(proof), time.monotonic()
+                record.add(proof, batch(seed), time.monotonic() - before)
+                if time.monotonic() - told > 20:
+                    entry, told = record.entry(proof), time.monotonic()
+                    say(f"{proof.name}: {entry['cases']:,} of {proof.target:,} {proof.unit}, {entry['failed']} failures, {entry['seconds']:.0f} s")
+    entry = record.entry(proof)
+    say(f"{proof.name}: {entry['cases']:,} {proof.unit}, {entry['failed']} failures, controls {entry['controls']}")
+    for failure in entry["failures"]:
+        say(f"  {failure}")
+    return bool(entry["failed"]) or not all(entry["controls"].values())
+
+
+class Record:
+    """docs/assurance.json, which runs at the same time change one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sql = hashlib.sha256(_sql.build().encode()).hexdigest()
+
+    def read(self) -> dict[str, Any]:
+        """What is there of this installation's SQL; an empty record where that is another."""
+        with suppress(FileNotFoundError):
+            record = json.loads(self._path.read_text(encoding="utf-8"))
+            if record["sql_sha256"] == self._sql:
+                return record
+        return {"version": pgrag.__version__, "sql_sha256": self._sql, "postgresql": "", "cpus": os.cpu_count(), "date": "", "proofs": []}
+
+    def on(self, server: str) -> None:
+        """Which server it is."""
+        self._changed(lambda record: record.update(postgresql=server))
+
+    def entry(self, proof: Proof) -> dict[str, Any]:
+        """Of one proof."""
+        return _entry(self.read(), proof)
+
+    def change(self, proof: Proof, change: Callable[[dict[str, Any]], None]) -> None:
+        """Change one proof's entry."""
+        self._changed(lambda record: change(_entry(record, proof)))
+
+    def next_seed(self, proof: Proof) -> int:
+        """A seed that nobody else takes."""
+        taken: list[int] = []
+
+        def take(entry: dict[str, Any]) -> None:
+            taken.append(entry["next_seed"])
+            entry["next_seed"] += 1
+
+        self.change(proof, take)
+        return taken[0]
+
+    def add(self, proof: Proof, tally: Tally, seconds: float) -> None:
+        """Count a batch."""
+
+        def add(entry: dict[str, Any]) -> None:
+            entry["cases"] += tally.cases
+            entry["failed"] += len(tally.failures)
+            entry["failures"] = (entry["failures"] + tally.failures)[:KEPT]
+            entry["upper_bound"] = None if entry["failed"] else upper_bound(entry["cases"])
+            entry["seconds"] = round(entry["seconds"] + seconds, 1)
+            for name, count in tally.counts.items():
+                entry["counts"][name] = entry["counts"].get(name, 0) + count
+
+        self.change(proof, add)
+
+    def _changed(self, change: Callable[[dict[str, Any]], None]) -> None:
+        with open(f"{self._path}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            record = self.read()
+            change(record)
+            record["date"] = date.today().isoformat()
+            whole = self._path.with_suffix(".new")
+            whole.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            whole.replace(self._path)
+            self._path.with_suffix(".md").write_text(written(record), encoding="utf-8")
+
+
+def _entry(record: dict[str, Any], proof: Proof) -> dict[str, Any]:
+    for entry in record["proofs"]:
+        if entry["proof"] == proof.name:
+            return entry
+    entry = {
+        "proof": proof.name, "claim": proof.claim, "contracts": proof.contracts, "unit": proof.unit, "target": proof.target, "cases": 0,
+        "failed": 0, "failures": [], "upper_bound": None, "controls": {}, "counts": {}, "seconds": 0.0, "next_seed": 0,
+    }  # fmt: skip
+    record["proofs"].append(entry)
+    order = list(PROOFS)
+    record["proofs"].sort(key=lambda e: order.index(e["proof"]) if e["proof"] in order else len(order))
+    return entry
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""What a proof of the boundary is: seeded batches of cases, none of which may fail, and controls, which have to.
+
+A proof is a module of this folder with a ``PROOF``. ``make test`` runs a few batches of each and every control
+(test_proofs.py); ``make assurance`` goes on from the last seed until the target is reached, and writes docs/assurance.json
+and docs/assurance.md (__main__.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.server import Databases
+
+
+@dataclass
+class Tally:
+    """What a batch saw: cases, whatever failed, and further counts by name."""
+
+    cases: int = 0
+    failures: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Where proofs run: databases of the server under test, and a folder for servers of a proof's own."""
+
+    databases: Databases
+    folder: Path
+
+
+Batch = Callable[[int], Tally]
+"""A seed to what came of it. The same seed makes the same cases, except where processes race."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """``opened`` gives the batches on the guards as they are; each of ``controls`` breaks one and gives batches that must fail."""
+
+    name: str
+    contracts: tuple[str, ...]
+    unit: str  # what a case is, in the plural
+    target: int  # cases of the full run
+    claim: str  # one sentence: what no case may show
+    opened: Callable[[Lab], AbstractContextManager[Batch]]
+    controls: Mapping[str, Callable[[Lab], AbstractContextManager[Batch]]]
+    short: int = 1  # batches in make test
+    control_batches: int = 5  # within so many batches a control has to fail
+    needs: Callable[[], str] = str  # why it cannot run here; empty if it can
+
+    def controlled(self, lab: Lab) -> dict[str, int]:
+        """How many batches each control took until it failed; 0 if it did not."""
+        took = {}
+        for name, broken in self.controls.items():
+            with broken(lab) as batch:
+                took[name] = next((n for n in range(1, self.control_batches + 1) if batch(n).failures), 0)
+        return took
+
+
+def upper_bound(cases: int) -> float:
+    """95 % upper bound of the failures' share where none of so many failed: the rule of three."""
+    return 3 / cases if cases else 1.0

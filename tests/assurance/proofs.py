@@ -1,0 +1,7 @@
+"""All proofs, in the order of the page."""
+
+from __future__ import annotations
+
+from tests.assurance.proof import Proof
+
+PROOFS: dict[str, Proof] = {proof.name: proof for proof in ()}
