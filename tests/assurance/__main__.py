@@ -161,7 +161,7 @@ class Record:
         self.change(proof, add)
 
     def _changed(self, change: Callable[[dict[str, Any]], None]) -> None:
-        with open(f"{self._path}.lock", "w") as lock:
+        with Path(f"{self._path}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             record = self.read()
             change(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.assurance import differential
 from tests.assurance.proof import Proof
 
-PROOFS: dict[str, Proof] = {proof.name: proof for proof in ()}
+PROOFS: dict[str, Proof] = {proof.name: proof for proof in (differential.PROOF,)}

@@ -1,0 +1,144 @@
+"""Random worlds and questions: the database and the reference model see the same rows, in the same order, in the same packet."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+
+from tests.assurance import reference, worlds
+from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.worlds import EPOCH, Hands, Twin
+from tests.functions.patched import patched
+from tests.support import Database
+
+QUESTIONS = 16  # for each reader
+WORLDS = 10  # of a batch, as tenants of one database
+PACKETS = 3
+
+
+def judge(twin: Twin, dice: random.Random, tally: Tally) -> None:
+    """All that every reader of the world may be given, compared."""
+    model, hands = twin.model, twin.hands
+    users = [name for name, kind in model.principals.items() if kind == "user"]
+    everything = [chunk for d in model.documents.values() for r in d.revisions.values() for chunk in r.chunks]
+    partial = False
+    for reader in [*users, "stranger"]:
+        seen = model.visible(reader, EPOCH)
+        shown = {p.chunk.chunk_id for p in seen}
+        questions = [worlds.some_question(dice, [p.chunk.text for p in seen]) for _ in range(QUESTIONS)]
+        budgets = [dice.choice((60, 120, 300, 2000)) + len(q.request["question"]) for q in questions[:PACKETS]]
+        with hands.on("reader", model.name, reader) as connection:
+            found = [row[0] for row in connection.execute(
+                "select pgrag.search_json(r) from unnest(%s::jsonb[]) with ordinality as q (r, n) order by n", ([json.dumps(q.request) for q in questions],))]  # fmt: skip
+            packets = [row[0] for row in connection.execute(
+                "select pgrag.packet_json(r) from unnest(%s::jsonb[]) with ordinality as q (r, n) order by n",
+                ([json.dumps(q.request | {"budget": budget}) for q, budget in zip(questions, budgets, strict=False)],))]  # fmt: skip
+            names = list(model.documents)
+            readable = connection.execute(
+                "select array_agg(pgrag.can_read(s, d) order by n) from unnest(%s::text[], %s::text[]) with ordinality as x (s, d, n)",
+                ([source for source, _ in names], [name for _, name in names]),
+            ).fetchone()[0]
+        with hands.on("browser", model.name, reader) as connection:
+            documents = connection.execute("select source, document, revision from pgrag.documents").fetchall()
+            chunks = connection.execute("select chunk_id, source, document, revision, chunk_no, text from pgrag.chunks").fetchall()
+
+        def check(wrong: list[str], what: Any, reader: str = reader) -> None:
+            tally.cases += 1
+            tally.failures.extend(f"{model.name}, {reader}, {what}: {each}" for each in wrong[:3])
+
+        for question, answer in zip(questions, found, strict=True):
+            expected = worlds.answered(twin, reader, question)
+            check(worlds.differences(expected, answer), question.request)
+            tally.counts["questions with hits"] += bool(expected.hits)
+            tally.counts["questions with k hits"] += expected.complete_reason == "k_returned"
+            tally.counts["orders that hang on the last bit"] += not expected.sure
+            partial |= 0 < len(seen) < len(everything) and expected.complete_reason == "k_returned"
+        for question, budget, packet in zip(questions, budgets, packets, strict=False):
+            expected = worlds.answered(twin, reader, question)
+            ours = reference.pack(expected, question.request["question"], question.threshold, budget)
+            theirs = reference.Packet(packet["status"], packet["reason"], [e["chunk_id"] for e in packet["excerpts"]],
+                                      [o["chunk_id"] for o in packet["omitted"]], packet["limits"]["left"])  # fmt: skip
+            check([f"{theirs}, the model says {ours}"] if expected.sure and ours != theirs else [], {"packet": question.request, "budget": budget})
+        ours = [any(p.document is d for p in seen) for d in model.documents.values()]
+        check([f"can_read: {readable}, the model says {ours}"] if readable != ours else [], "can_read")
+        ours = {(p.document.source, p.document.name, p.revision.name) for p in seen}
+        check([f"pgrag.documents: {sorted(ours ^ set(documents))}"] if ours != set(documents) or len(documents) != len(ours) else [], "documents")
+        ours = {(p.chunk.chunk_id, p.document.source, p.document.name, p.revision.name, p.number, p.chunk.text) for p in seen}
+        check([f"pgrag.chunks: {sorted(ours ^ set(chunks))}"] if ours != set(chunks) or len(chunks) != len(ours) else [], "chunks")
+        token = hands.database.token(model.name, reader)
+        for chunk in dice.sample(everything, min(len(everything), 3)):
+            try:
+                text = hands.roles["reader"].execute("select pgrag.excerpt(%s, p_token => %s) ->> 'text'", (chunk.chunk_id, token)).fetchone()[0]
+            except psycopg.Error as error:
+                text = error.sqlstate
+            expected_text = chunk.text if chunk.chunk_id in shown else "RG401"
+            check([f"{text}, the model says {expected_text}"] if text != expected_text else [], "excerpt")
+    tally.counts["worlds"] += 1
+    tally.counts["worlds of partial visibility with more matches than k"] += partial
+
+
+@contextmanager
+def opened(lab: Lab) -> Iterator[Batch]:
+    """Each batch in a database of its own."""
+
+    def batch(seed: int) -> Tally:
+        database = lab.databases.new()
+        try:
+            return compared(database, seed)
+        finally:
+            lab.databases.drop(database)
+
+    yield batch
+
+
+def compared(database: Database, seed: int) -> Tally:
+    """A batch of worlds in this database."""
+    tally, dice = Tally(), random.Random(seed)
+    with closing(Hands(database)) as hands:
+        for number in range(WORLDS):
+            name = f"w{seed}-{number}"
+            try:
+                twin = worlds.random_world(hands, name, dice)
+                judge(twin, dice, tally)
+                for _ in range(2):  # and again, on connections that have answered, after something changed
+                    worlds.change(twin, dice)
+                judge(twin, dice, tally)
+            except AssertionError as error:
+                tally.failures.append(f"{name}: {error}")
+    return tally
+
+
+def broken(function: str, *changes: tuple[str, str]) -> Any:
+    """The same with a guard taken out."""
+
+    @contextmanager
+    def opened(lab: Lab) -> Iterator[Batch]:
+        database = lab.databases.new()
+        try:
+            with patched(database, function, *changes):
+                yield lambda seed: compared(database, seed)
+        finally:
+            lab.databases.drop(database)
+
+    return opened
+
+
+PROOF = Proof(
+    name="reference model",
+    contracts=("A3", "A4", "A5", "A6", "A8", "B2", "B5", "B7", "F1", "F3", "F5", "G2", "G3"),
+    unit="result sets",
+    target=1_000_000,
+    claim="a row that the reader may not see, a visible one missing, another order, score or packet than the model's",
+    opened=opened,
+    controls={
+        "deleted documents stay visible": broken("visible_revisions", (" and d.deleted_at is null", "")),
+        "dropped groups still count": broken("closure", (" AND (g.dropped_at IS NULL)", "")),
+        "a rollback withdraws nothing": broken("standing_revisions", ("(b.action = 'rollback'::text)", "false")),
+        "k1 is 1.3": broken("lexical_lane", ("2.2::float8 *", "2.3::float8 *")),
+    },
+)
