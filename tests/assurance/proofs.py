@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.assurance import differential
+from tests.assurance import differential, interference
 from tests.assurance.proof import Proof
 
-PROOFS: dict[str, Proof] = {proof.name: proof for proof in (differential.PROOF,)}
+PROOFS: dict[str, Proof] = {proof.name: proof for proof in (differential.PROOF, interference.PROOF)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 K1, B = 1.2, 0.75
@@ -82,7 +83,7 @@ class Passage:
     number: int
     chunk: Chunk
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         return tokens(self.revision.title) + tokens(self.chunk.text)
 
