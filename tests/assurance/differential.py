@@ -12,17 +12,18 @@ import psycopg
 
 from tests.assurance import reference, worlds
 from tests.assurance.proof import Batch, Lab, Proof, Tally
-from tests.assurance.worlds import EPOCH, Hands, Twin
+from tests.assurance.worlds import ABSENT, EPOCH, Hands, Twin
 from tests.functions.patched import patched
 from tests.support import Database
 
-QUESTIONS = 16  # for each reader
+QUESTIONS = 12  # for each reader
 WORLDS = 10  # of a batch, as tenants of one database
 PACKETS = 3
 
 
-def judge(twin: Twin, dice: random.Random, tally: Tally) -> None:
-    """All that every reader of the world may be given, compared."""
+def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[tuple[str, dict[str, Any], worlds.Question]]:
+    """All that every reader of the world may be given, compared; the packets, with their reader and question."""
+    issued = []
     model, hands = twin.model, twin.hands
     users = [name for name, kind in model.principals.items() if kind == "user"]
     everything = [chunk for d in model.documents.values() for r in d.revisions.values() for chunk in r.chunks]
@@ -63,6 +64,7 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> None:
             ours = reference.pack(expected, question.request["question"], question.threshold, budget)
             theirs = reference.Packet(packet["status"], packet["reason"], [e["chunk_id"] for e in packet["excerpts"]],
                                       [o["chunk_id"] for o in packet["omitted"]], packet["limits"]["left"])  # fmt: skip
+            issued.append((reader, packet, question))
             check([f"{theirs}, the model says {ours}"] if expected.sure and ours != theirs else [], {"packet": question.request, "budget": budget})
         ours = [any(p.document is d for p in seen) for d in model.documents.values()]
         check([f"can_read: {readable}, the model says {ours}"] if readable != ours else [], "can_read")
@@ -80,6 +82,57 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> None:
             check([f"{text}, the model says {expected_text}"] if text != expected_text else [], "excerpt")
     tally.counts["worlds"] += 1
     tally.counts["worlds of partial visibility with more matches than k"] += partial
+    return issued
+
+
+def judge_replies(twin: Twin, issued: list[tuple[str, dict[str, Any], worlds.Question]], tally: Tally) -> None:
+    """Packets of before: what of them may still be cited, and if not, why."""
+    model = twin.model
+    passages = {c.chunk_id: (d, r) for d in model.documents.values() for r in d.revisions.values() for c in r.chunks}
+    for reader, packet, question in issued:
+        ours: Any = []
+        now = {p.chunk.chunk_id for p in model.visible(reader, EPOCH, question.model.get("as_of"))}
+        for excerpt in packet["excerpts"]:
+            document, _ = passages[excerpt["chunk_id"]]
+            if excerpt["chunk_id"] not in now:
+                readable = model.closure(reader) & document.readers
+                ours.append((excerpt["id"], "readable" if not readable else "deleted" if document.deleted else "active"))
+        if reader != "stranger" and reader not in model.principals:
+            ours = "RG501"  # another principal now, to whom the packet was not issued
+        citations = [{"id": e["id"], "quote": e["text"][:7]} for e in packet["excerpts"]]
+        check_reply(twin, reader, packet, {"answer": "It is so." if citations else "", "citations": citations}, ours, tally)
+        tally.counts["replies that no longer hold"] += bool(ours)
+        # Replies of another shape, and packets that were changed
+        first = [] if not citations or isinstance(ours, str) else [(i, c) for i, c in ours if i == "e1"]
+        for wrong, expected in (
+            ({"answer": "It is so.", "citations": []}, [(None, "citations")]), ({"answer": 1, "citations": []}, [(None, "shape")]),
+            ({"answer": "", "citations": {}}, [(None, "shape")]), ({"answer": "", "citations": [], "more": 1}, [(None, "shape")]), ("", [(None, "shape")]),
+            ({"answer": "x", "citations": [{"id": "e1"}, {"id": "e1"}]}, [*first, ("e1", "duplicate")] if citations else None),
+            ({"answer": "x", "citations": [{"id": "e99"}]}, [("e99", "unknown")]), ({"answer": "x", "citations": [{"id": 1}]}, [(None, "shape")]),
+            ({"answer": "x", "citations": ["e1"]}, [(None, "shape")]), ({"answer": "x", "citations": [{"id": "e1", "why": ""}]}, [(None, "shape")]),
+            ({"answer": "x", "citations": [{"id": "e1", "quote": 1}]}, [(None, "shape")]), ({"answer": "x", "citations": [{"id": "e1"}] * 101}, [(None, "shape")]),
+            ({"answer": "x", "citations": [{"id": "e1", "quote": ABSENT}]}, (first or [("e1", "quote")]) if citations else None),
+        ):  # fmt: skip
+            if expected is not None:
+                check_reply(twin, reader, packet, wrong, ours if isinstance(ours, str) else expected, tally)
+        excerpts = packet["excerpts"]
+        for changed in ({"question": "another"}, {"excerpts": {}}, {"excerpts": ["e1"]}, {"seal": None}, {"as_of": "2020-01-01T00:00:00Z"},
+                        {"excerpts": [excerpts[0] | {"text": "It is not so."}, *excerpts[1:]]} if excerpts else {"excerpts": [{}]}):  # fmt: skip
+            check_reply(twin, reader, packet | changed, {"answer": "", "citations": []}, "RG501", tally)
+        check_reply(twin, reader, [packet], {"answer": "", "citations": []}, "RG501", tally)
+
+
+def check_reply(twin: Twin, reader: str, packet: Any, reply: Any, ours: Any, tally: Tally) -> None:
+    """The findings, or the SQLSTATE, of one reply."""
+    token = twin.hands.database.token(twin.model.name, reader)
+    try:
+        verdict = twin.hands.roles["reader"].execute("select pgrag.validate_reply(%s, %s, %s)", (json.dumps(packet), json.dumps(reply), token)).fetchone()[0]
+        theirs: Any = [(finding["id"], finding["check"]) for finding in verdict["findings"]]
+    except psycopg.Error as error:
+        theirs = error.sqlstate
+    tally.counts["replies"] += 1
+    if theirs != ours:
+        tally.failures.append(f"{twin.model.name}, {reader}, validate_reply of {json.dumps(reply)[:100]}: {theirs}, the model says {ours}")
 
 
 @contextmanager
@@ -96,17 +149,18 @@ def opened(lab: Lab) -> Iterator[Batch]:
     yield batch
 
 
-def compared(database: Database, seed: int) -> Tally:
+def compared(database: Database, seed: int, count: int = WORLDS) -> Tally:
     """A batch of worlds in this database."""
     tally, dice = Tally(), random.Random(seed)
     with closing(Hands(database)) as hands:
-        for number in range(WORLDS):
+        for number in range(count):
             name = f"w{seed}-{number}"
             try:
                 twin = worlds.random_world(hands, name, dice)
-                judge(twin, dice, tally)
-                for _ in range(2):  # and again, on connections that have answered, after something changed
+                issued = judge(twin, dice, tally)
+                for _ in range(dice.randint(2, 4)):  # and again, on connections that have answered, after something changed
                     worlds.change(twin, dice)
+                judge_replies(twin, issued, tally)
                 judge(twin, dice, tally)
             except AssertionError as error:
                 tally.failures.append(f"{name}: {error}")
@@ -130,7 +184,7 @@ def broken(function: str, *changes: tuple[str, str]) -> Any:
 
 PROOF = Proof(
     name="reference model",
-    contracts=("A3", "A4", "A5", "A6", "A8", "B2", "B5", "B7", "F1", "F3", "F5", "G2", "G3"),
+    contracts=("A3", "A4", "A5", "A6", "A8", "B2", "B5", "B7", "F1", "F3", "F5", "G2", "G3", "H3"),
     unit="result sets",
     target=1_000_000,
     claim="a row that the reader may not see, a visible one missing, another order, score or packet than the model's",

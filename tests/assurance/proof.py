@@ -23,9 +23,7 @@ class Tally:
     cases: int = 0
     failures: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts)
+    notes: list[str] = field(default_factory=list)  # worth saying on the page, each once
 
 
 @dataclass(frozen=True)

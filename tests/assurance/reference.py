@@ -7,9 +7,11 @@ are walked, nothing is kept. Texts are of words that no stemmer changes, so that
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 K1, B = 1.2, 0.75
@@ -243,7 +245,7 @@ def idf(chunks: float, frequency: float) -> float:
     return math.log(1 + (max(chunks - frequency, 0) + 0.5) / (frequency + 0.5))
 
 
-def holds(passage: Passage, phrases: list[list[str]], excluded: list[str]) -> bool:
+def holds(passage: Passage, phrases: Sequence[list[str]], excluded: Sequence[str]) -> bool:
     """Whether it has every phrase, in order, and none of the excluded words."""
     words = passage.words
     there = all(any(words[n : n + len(phrase)] == phrase for n in range(len(words))) for phrase in phrases)
@@ -270,11 +272,11 @@ def alike(one: str, other: str) -> bool:
 
 def tied(values: list[float]) -> bool:
     """Whether two of these, in order, are so near that the last bit decides, and are not the same."""
-    return any(a != b and abs(a - b) < 1e-12 for a, b in zip(values, values[1:], strict=False))
+    return any(a != b and abs(a - b) < 1e-12 for a, b in pairwise(values))
 
 
 def search(
-    tenant: Tenant, reader: str, now: datetime, *, question: str, phrases: list[list[str]] = [], excluded: list[str] = [],
+    tenant: Tenant, reader: str, now: datetime, *, question: str, phrases: Sequence[list[str]] = (), excluded: Sequence[str] = (),
     mode: str = "hybrid", fusion: str = "convex", k: int = 10, candidates: int = 100, embedding: tuple[float, ...] | None = None,
     as_of: datetime | None = None, filter: dict[str, Any] | None = None, per_document: int = 100, per_source: int = 100,
     threshold: float | None = None,
@@ -283,7 +285,7 @@ def search(
     scope = tenant.visible(reader, now, as_of, filter)
     sure = True
     if phrases and not any(holds(p, phrases, []) for p in scope):
-        phrases = []  # a phrase that nothing visible holds is asked for as words
+        phrases = ()  # a phrase that nothing visible holds is asked for as words
     asked = list(dict.fromkeys(tokens(question)))
     by_id = {p.chunk.chunk_id: p for p in scope}
     average = sum(len(p.words) for p in scope) / len(scope) if scope else 1.0

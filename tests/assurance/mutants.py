@@ -1,0 +1,337 @@
+"""pgrag with one guard taken out, for each guard in turn: does anything notice?
+
+Mutants are made mechanically: of each function that decides who sees what, every condition, one at a time, is made to hold (after
+where, on, having and and) or to be no fault (after if, elsif and or); of each policy, table, function and role, every way to
+open it up by one statement; besides some by hand. Each is installed alone, and then the other proofs look: the reference model,
+bad tokens and forged principals, pgrag.doctor, twin worlds. A mutant that does not install does not count. One that nobody
+notices is a failure, unless REASONS says why it changes nothing that can be seen.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import psycopg
+
+from tests.access.forge import BAD_TOKENS
+from tests.assurance import differential, interference
+from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.support import Database
+
+# What decides who sees what. Ranking is not here: it has no guard.
+FUNCTIONS = (
+    "verify_token", "current_principal", "closure", "permitted_acls", "visible_revisions", "filtered_revisions", "search_scope",
+    "standing_revisions", "effective_revision", "browse_tenant", "browse_revisions", "find_principal", "find_source", "find_document", "find_revision",
+    "switch_revision", "finding_of_access", "acl_of", "pgrag.can_read", "pgrag.excerpt", "pgrag.validate_reply", "pgrag.activate", "pgrag.rollback",
+    "pgrag.delete_document", "pgrag.set_access", "pgrag.drop_principal", "pgrag.drop_membership", "pgrag.put_membership", "describe_chunk",
+)  # fmt: skip
+CONNECTIVE = re.compile(r"\b(where|and|or|on|if|elsif|having)\b", re.I)
+END = re.compile(r"\b(and|or|where|on|group|order|limit|offset|union|join|cross|left|returning|having|for|then|window|loop|return)\b|[;,)]", re.I)
+SEEDS = 5  # worlds that each proof tries a mutant in
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What was changed, in words that find its reason, and the SQL that does it."""
+
+    name: str
+    sql: str
+    of_function: bool = False
+
+
+def blanked(text: str) -> str:
+    """The text with strings and comments made blank, so that words in them are not taken for SQL."""
+    return re.sub(r"--[^\n]*|'(?:[^']|'')*'", lambda match: " " * len(match[0]), text)
+
+
+def conditions(body: str) -> Iterator[tuple[str, int, int]]:
+    """Each condition after a connective: the connective, and where the condition begins and ends."""
+    plain = blanked(body)
+    for found in CONNECTIVE.finditer(plain):
+        word, start = found[1].lower(), found.end()
+        if plain[start:].lstrip().lower().startswith(("replace", "conflict", "constraint")):
+            continue
+        while True:
+            end = end_of(plain, start)
+            if body[start:end].strip() not in ("", "true", "false", "not found", "found"):
+                yield word, start, end
+            # PostgreSQL prints what it has parsed as ((one) and (other)): the first of them too.
+            if not plain[start:end].lstrip().startswith("(("):
+                break
+            start = plain.index("(", start) + 1
+
+
+def end_of(plain: str, at: int) -> int:
+    """Where the condition that begins there ends."""
+    depth, between = 0, False
+    while at < len(plain):
+        if plain[at] in "([":
+            depth += 1
+        elif plain[at] in ")]" and depth:
+            depth -= 1
+        elif depth == 0 and plain[at : at + 8].lower() == "between ":
+            between = True
+        elif depth == 0 and (word := END.match(plain, at)) and not (word[0].isalpha() and plain[at - 1].isalnum()):
+            if word[0].lower() != "and" or not between:
+                return at
+            between = False
+        at += 1
+    return at
+
+
+def of_functions(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
+    """Every condition of FUNCTIONS."""
+    for function in FUNCTIONS:
+        name = function if "." in function else f"pgrag_private.{function}"
+        for (body,) in superuser.execute("select pg_get_functiondef(oid) from pg_proc where (pronamespace::regnamespace || '.' || proname) = %s order by oid", (name,)):
+            head = body.index("\n", body.lower().index("language")) if "language" in body.lower() else 0
+            for word, start, end in conditions(body):
+                if start > head:
+                    neutral = "false" if word in ("or", "if", "elsif") else "true"
+                    yield Mutant(f"{function}: {word} {' '.join(body[start:end].split())}", f"{body[:start]} {neutral} {body[end:]}", of_function=True)
+
+
+def of_catalog(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
+    """What one statement can open: policies, forced row-level security, privileges, and settings of functions."""
+    for policy, table, check in superuser.execute("select polname, polrelid::regclass::text, polwithcheck is not null and polqual is null from pg_policy where polrelid::regclass::text ~ 'pgrag' order by 2, 1"):
+        yield Mutant(f"policy {policy}: for everybody", f"alter policy {policy} on {table} to public")
+        yield Mutant(f"policy {policy}: true", f"alter policy {policy} on {table} {'with check' if check else 'using'} (true) ")
+    tables = [row[0] for row in superuser.execute("select oid::regclass::text from pg_class where relkind = 'r' and relrowsecurity and relnamespace::regnamespace::text ~ 'pgrag' order by 1")]
+    for table in tables:
+        yield Mutant(f"{table}: not forced", f"alter table {table} no force row level security")
+        yield Mutant(f"{table}: no row-level security", f"alter table {table} disable row level security")
+        yield Mutant(f"{table}: a permissive policy", f"create policy mutant on {table} using (true); grant select on {table} to pgrag_reader")
+        yield Mutant(f"{table}: select granted", f"grant select on {table} to pgrag_reader")
+    for function, public, kind in superuser.execute("select oid::regprocedure::text, pronamespace = 'pgrag'::regnamespace, prosecdef from pg_proc where pronamespace::regnamespace::text in ('pgrag', 'pgrag_private') and prokind = 'f' order by 1"):
+        yield Mutant(f"{function}: execute granted to everybody", f"grant execute on function {function} to public")
+        if kind:
+            yield Mutant(f"{function}: search_path open", f"alter function {function} reset search_path")
+            yield Mutant(f"{function}: as its caller", f"alter function {function} security invoker")
+        if public:
+            yield Mutant(f"{function}: owned by another", f"alter function {function} owner to postgres")
+    for role in ("reader", "writer", "admin", "browser"):
+        for engine in ("pgrag_engine", "pgrag_owner", "pgrag_viewer"):
+            yield Mutant(f"{role}: is {engine}", f"grant {engine} to pgrag_{role}")
+
+
+def by_hand(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
+    """What no single condition shows."""
+
+    def changed(name: str, function: str, old: str, new: str) -> Mutant:
+        (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (function if "." in function else f"pgrag_private.{function}",)).fetchone()
+        assert old in body, (function, old)
+        return Mutant(f"{function}: {name}", body.replace(old, new), of_function=True)
+
+    yield changed("a stale pointer", "visible_revisions", "r.revision_id = d.active_revision_id", "r.document_id = d.document_id")
+    yield changed("access of no document", "visible_revisions", "d.acl_id = any (p_acls)", "d.acl_id is not null")
+    yield changed("a setting that outlives its transaction", "pgrag.authenticate", "v_setting), true)", "v_setting), false)")
+    yield changed("rows of all in the dense lane", "compare_vectors", "and c.revision_id = s.revision_id", "")
+    yield changed("a mark without its backend", "transaction_mark", "pg_backend_pid()", "0")
+    yield changed("statistics of the tenant", "search_scope", "sum(v.chunk_count)", "(select sum(r.chunk_count) from pgrag_data.revision r where r.tenant_id = p_tenant_id)")
+    yield changed("chunks that lie near", "describe_chunk", "(c.chunk_no = describe_chunk.p_chunk_no)", "(c.chunk_no <> describe_chunk.p_chunk_no)")
+    for helper in ("visible_revisions", "permitted_acls", "closure", "current_principal"):
+        (signature,) = superuser.execute("select %s::regproc::oid::regprocedure::text", (f"pgrag_private.{helper}",)).fetchone()
+        yield Mutant(f"{helper}: volatile", f"alter function {signature} volatile")
+
+
+@cache
+def reasons() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), reason) for pattern, reason in REASONS.items())
+
+
+REASONS: dict[str, str] = {}
+"""Why a mutant changes nothing that can be seen, by its name."""
+
+
+# ---- who looks ----
+
+
+def by_model(database: Database, dice: random.Random) -> str:
+    for _ in range(SEEDS):
+        if failures := differential.compared(database, dice.randrange(10**9), 3).failures:
+            return failures[0]
+    return ""
+
+
+def by_twins(database: Database, dice: random.Random) -> str:
+    failures = interference.compared(database, dice.randrange(10**9), 13).failures
+    return failures[0] if failures else ""
+
+
+def complaints(database: Database) -> set[tuple[str, str, str | None]]:
+    """What pgrag.doctor finds wrong."""
+    with database.role("operator") as operator:
+        return set(operator.execute("select check_name, severity, object from pgrag.doctor() where severity in ('error', 'warning')").fetchall())
+
+
+def by_doctor(database: Database, dice: random.Random) -> str:
+    return "; ".join(repr(complaint) for complaint in sorted(complaints(database) - _healthy.get(database.admin_dsn, set()), key=repr))
+
+
+_healthy: dict[str, set[tuple[str, str, str | None]]] = {}  # of a new installation, by server
+
+
+def by_identity(database: Database, dice: random.Random) -> str:
+    """Bad tokens, and principals that were made or changed by hand, of another transaction or another session, are all refused."""
+    for tenant in ("a", "b"):
+        database.put_tenant(tenant)
+        database.put_principals(tenant, users=["alice", "bob"])
+    ask = "select pgrag.can_read('handbook', 'x')"
+
+    def refused(connection: psycopg.Connection[Any], sql: str, parameters: Any = ()) -> bool:
+        try:
+            with connection.transaction():
+                connection.execute(sql, parameters)
+        except psycopg.Error as error:
+            return (error.sqlstate or "").startswith("RG2") or error.sqlstate == "42501"
+        return False
+
+    with psycopg.connect(database.dsn("app_reader"), autocommit=True) as reader, psycopg.connect(database.dsn("app_reader"), autocommit=True) as other:
+        if refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (database.token("a", "alice"),)):
+            return "a good token is refused"
+        for name, (builder, _) in BAD_TOKENS.items():
+            token = builder("a", "alice")
+            if "\x00" in token:
+                continue
+            if not refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (token,)):
+                return f"accepted: {name}"
+        if not refused(reader, ask):
+            return "nobody is accepted"
+        for kind, more in (("writer", {"source": "handbook"}), ("admin", {}), ("auditor", {})):
+            if not refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (database.token("a", "alice", kind, **more),)):
+                return f"a token of kind {kind} reads"
+        with reader.transaction():
+            reader.execute("select pgrag.authenticate(%s)", (database.token("a", "alice"),))
+            setting = reader.execute("select current_setting('pgrag.principal')").fetchone()[0]
+            for there, where in ((other, "another session"), (reader, "")):
+                with there.transaction():
+                    there.execute("select set_config('pgrag.principal', %s, true)", (setting,))
+                    if where and not refused(there, ask):
+                        return f"accepted in {where}"
+            fields = setting.split("|")
+            for n, its in enumerate(fields):
+                changed = "|".join([*fields[:n], str(int(its) + 1) if its.isdigit() else its[:-1] + ("0" if its[-1:] != "0" else "1"), *fields[n + 1 :]])
+                reader.execute("select set_config('pgrag.principal', %s, true)", (changed,))
+                if not refused(reader, ask):
+                    return f"accepted with field {n} changed"
+        with reader.transaction():
+            reader.execute("select set_config('pgrag.principal', %s, true)", (setting,))
+            if not refused(reader, ask):
+                return "accepted in another transaction"
+        if not refused(reader, ask):
+            return "accepted after the transaction"
+        with reader.transaction(), database.role("keys") as keys:
+            keys.execute("select pgrag.add_signing_key('second', %s, 'tests', 'pgrag')", (b"s" * 32,))
+            keys.commit()
+            token = database.token("a", "alice", secret=b"s" * 32, kid="second")
+            reader.execute("select pgrag.authenticate(%s)", (token,))
+            keys.execute("select pgrag.retire_signing_key('second')")
+            keys.commit()
+            if not refused(reader, ask):
+                return "accepted after its key was retired"
+        if not refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (token,)):
+            return "a token of a retired key is accepted"
+        with reader.transaction():
+            reader.execute("select pgrag.authenticate(%s)", (database.token("a", "alice", exp=int(time.time()) + 1),))
+            time.sleep(1.1)
+            if not refused(reader, ask):
+                return "accepted after it expired"
+    return ""
+
+
+LOOKING: dict[str, Callable[[Database, random.Random], str]] = {
+    "bad tokens": by_identity, "the reference model": by_model, "twin worlds": by_twins, "pgrag.doctor": by_doctor,
+}  # fmt: skip
+
+
+def mutants(database: Database) -> list[Mutant]:
+    """All of them, in one order."""
+    with database.superuser() as superuser:
+        found = [*of_functions(superuser), *by_hand(superuser), *of_catalog(superuser)]
+    _healthy[database.admin_dsn] = complaints(database)
+    return found
+
+
+def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
+    """Install it in a database of its own, and let everybody look until one notices."""
+    tally = Tally()
+    database = lab.databases.new()
+    try:
+        with database.superuser() as superuser:
+            try:
+                superuser.execute(mutant.sql)
+            except psycopg.Error as error:
+                tally.counts["did not install"] += 1
+                print(f"did not install: {mutant.name}: {error}")
+                return tally
+        tally.cases = 1
+        order = list(LOOKING.items())
+        for who, look in order if mutant.of_function else order[::-1]:
+            try:
+                noticed = look(database, dice)
+            except (psycopg.Error, AssertionError) as error:
+                noticed = repr(error)
+            if noticed:
+                tally.counts[f"noticed by {who}"] += 1
+                return tally
+    finally:
+        lab.databases.drop(database)
+    reason = next((reason for pattern, reason in reasons() if pattern.search(mutant.name)), "")
+    if reason:
+        tally.counts["survived, changes nothing"] += 1
+        tally.notes.append(f"{mutant.name}: {reason}")
+    else:
+        tally.failures.append(f"survived: {mutant.name}")
+    return tally
+
+
+@contextmanager
+def opened(lab: Lab) -> Iterator[Batch]:
+    """A batch is a mutant; after the last, the first with other worlds."""
+    with closing_database(lab) as database:
+        found = mutants(database)
+    step = next(n for n in range(int(len(found) * 0.618), len(found)) if coprime(n, len(found)))  # far from one to the next
+    yield lambda seed: judged(lab, found[seed * step % len(found)], random.Random(seed))
+
+
+def coprime(a: int, b: int) -> bool:
+    while b:
+        a, b = b, a % b
+    return a == 1
+
+
+@contextmanager
+def closing_database(lab: Lab) -> Iterator[Database]:
+    database = lab.databases.new()
+    try:
+        yield database
+    finally:
+        lab.databases.drop(database)
+
+
+@contextmanager
+def nothing_changed(lab: Lab) -> Iterator[Batch]:
+    """Control: a mutant that changes a comment survives."""
+    with closing_database(lab) as database:
+        mutants(database)
+    yield lambda seed: judged(lab, Mutant("a comment", "comment on function pgrag.version() is 'Another comment.'"), random.Random(seed))
+
+
+PROOF = Proof(
+    name="mutants",
+    contracts=("A2", "A4", "A6", "A8"),
+    unit="mutants",
+    target=1,
+    claim="a guard whose loss nothing notices, and that is not known to change nothing",
+    opened=opened,
+    controls={"a mutant that changes nothing": nothing_changed},
+    short=6,
+    control_batches=1,
+)
