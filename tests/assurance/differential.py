@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -21,14 +21,24 @@ WORLDS = 10  # of a batch, as tenants of one database
 PACKETS = 3
 
 
-def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[tuple[str, dict[str, Any], worlds.Question]]:
+class Issued(NamedTuple):
+    """A packet, and to whom: how often a user of that name had been dropped before."""
+
+    reader: str
+    dropped: int
+    packet: dict[str, Any]
+    question: worlds.Question
+
+
+def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[Issued]:
     """All that every reader of the world may be given, compared; the packets, with their reader and question."""
     issued = []
     model, hands = twin.model, twin.hands
     users = [name for name, kind in model.principals.items() if kind == "user"]
+    nobodies = ["stranger", dice.choice(list(model.principals))]  # a group or everyone cannot be a reader, whatever the token says
     everything = [chunk for d in model.documents.values() for r in d.revisions.values() for chunk in r.chunks]
     partial = False
-    for reader in [*users, "stranger"]:
+    for reader in [*users, *nobodies]:
         seen = model.visible(reader, EPOCH)
         shown = {p.chunk.chunk_id for p in seen}
         questions = [worlds.some_question(dice, [p.chunk.text for p in seen]) for _ in range(QUESTIONS)]
@@ -64,7 +74,7 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[tuple[str, dict
             ours = reference.pack(expected, question.request["question"], question.threshold, budget)
             theirs = reference.Packet(packet["status"], packet["reason"], [e["chunk_id"] for e in packet["excerpts"]],
                                       [o["chunk_id"] for o in packet["omitted"]], packet["limits"]["left"])  # fmt: skip
-            issued.append((reader, packet, question))
+            issued.append(Issued(reader, model.dropped[reader], packet, question))
             check([f"{theirs}, the model says {ours}"] if expected.sure and ours != theirs else [], {"packet": question.request, "budget": budget})
         ours = [any(p.document is d for p in seen) for d in model.documents.values()]
         check([f"can_read: {readable}, the model says {ours}"] if readable != ours else [], "can_read")
@@ -85,11 +95,11 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[tuple[str, dict
     return issued
 
 
-def judge_replies(twin: Twin, issued: list[tuple[str, dict[str, Any], worlds.Question]], tally: Tally) -> None:
+def judge_replies(twin: Twin, issued: list[Issued], tally: Tally) -> None:
     """Packets of before: what of them may still be cited, and if not, why."""
     model = twin.model
     passages = {c.chunk_id: (d, r) for d in model.documents.values() for r in d.revisions.values() for c in r.chunks}
-    for reader, packet, question in issued:
+    for reader, dropped, packet, question in issued:
         ours: Any = []
         now = {p.chunk.chunk_id for p in model.visible(reader, EPOCH, question.model.get("as_of"))}
         for excerpt in packet["excerpts"]:
@@ -97,7 +107,7 @@ def judge_replies(twin: Twin, issued: list[tuple[str, dict[str, Any], worlds.Que
             if excerpt["chunk_id"] not in now:
                 readable = model.closure(reader) & document.readers
                 ours.append((excerpt["id"], "readable" if not readable else "deleted" if document.deleted else "active"))
-        if reader != "stranger" and reader not in model.principals:
+        if model.dropped[reader] != dropped:
             ours = "RG501"  # another principal now, to whom the packet was not issued
         citations = [{"id": e["id"], "quote": e["text"][:7]} for e in packet["excerpts"]]
         check_reply(twin, reader, packet, {"answer": "It is so." if citations else "", "citations": citations}, ours, tally)

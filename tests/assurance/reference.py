@@ -7,6 +7,7 @@ are walked, nothing is kept. Texts are of words that no stemmer changes, so that
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -103,6 +104,7 @@ class Tenant:
     principals: dict[str, str] = field(default_factory=lambda: {EVERYONE: EVERYONE})  # name: kind
     members: set[tuple[str, str]] = field(default_factory=set)  # group, member
     documents: dict[tuple[str, str], Document] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)  # users, and how often: the next of the name is another
 
     # ---- operations: each changes the state, or is refused ----
 
@@ -116,7 +118,8 @@ class Tenant:
         """For good: a new one of the name is another."""
         if name not in self.principals:
             raise Refused("RG401")
-        del self.principals[name]
+        if self.principals.pop(name) == "user":
+            self.dropped[name] += 1
         self.members = {(g, m) for g, m in self.members if name not in (g, m)}
         for document in self.documents.values():
             document.readers.discard(name)

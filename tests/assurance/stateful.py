@@ -39,7 +39,7 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
         def begin(self) -> None:
             tally.counts["stories"] += 1
             self.twin = Twin(hands, f"t{tally.counts['stories']}")
-            self.issued: list[Any] = []
+            self.issued: list[differential.Issued] = []
             for name in USERS:
                 self.twin.put_principal(name, "user")
             for name in GROUPS:
@@ -112,7 +112,6 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
             self.twin.drop_principal(name)
             if name in (*USERS, *GROUPS):
                 self.twin.put_principal(name, "user" if name in USERS else "group")
-                self.issued = [each for each in self.issued if each[0] != name]  # sealed for its predecessor
 
         @rule()
         def maintain(self) -> None:
@@ -128,7 +127,7 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
             if answer.sure:
                 ours = reference.pack(answer, words, 0, found["limits"]["budget"])
                 assert [e["chunk_id"] for e in found["excerpts"]] == ours.excerpts, "packet"
-            self.issued.append((reader, found, question))
+            self.issued.append(differential.Issued(reader, self.twin.model.dropped[reader], found, question))
 
         # ---- what holds after each of them ----
 

@@ -242,8 +242,12 @@ def change(twin: Twin, dice: random.Random) -> None:
     elif which == 5 and groups:
         others = [p for p in model.principals if p != reference.EVERYONE]
         twin.put_membership(dice.choice(groups), dice.choice(others))
-    elif which == 6 and dice.random() < 0.3:
-        twin.drop_principal(dice.choice([p for p in model.principals if p != reference.EVERYONE] or ["nobody"]))
+    elif which == 6 and dice.random() < 0.5:
+        gone = dice.choice([p for p in model.principals if p != reference.EVERYONE] or ["nobody"])
+        kind = model.principals.get(gone)
+        twin.drop_principal(gone)
+        if kind and dice.random() < 0.5:
+            twin.put_principal(gone, kind)  # another of the same name
     elif which == 7:
         twin.number += 1
         twin.write(source, [(name, some_revision(dice, f"s{twin.number}", []))])
