@@ -9,7 +9,7 @@ MAJORS ?= 16 17 18
 FORMATTED := pgrag benchmarks tools examples migrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-matrix-short lint format expected dist sync clean
+.PHONY: help demo test test-matrix test-matrix-short assurance lint format expected dist sync clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ test-matrix: $(VENV)/.installed-test ## the suite on PostgreSQL 16, 17 and 18
 
 test-matrix-short: $(VENV)/.installed-test ## schema, access and search on PostgreSQL 16 and 17
 	@$(MAKE) --no-print-directory test-matrix MAJORS="16 17" PYTEST="tests/functions tests/access tests/upgrade tests/plans"
+
+assurance: $(VENV)/.installed-test ## the proofs of the boundary in full, an hour each at most, going on from where they were; writes docs/assurance.*
+	@$(BIN)/python -m tests.assurance $(ASSURANCE)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy, sqlfluff, and whether generated files are up to date
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check $(FORMATTED)

@@ -65,7 +65,7 @@ class World:
     """Tenant a, in which alice sees ten documents, and hands that change all the rest."""
 
     def __init__(self, database: Database, dice: random.Random) -> None:
-        self.database, self.dice, self.number = database, dice, 0
+        self.database, self.dice, self.number, self.requests = database, dice, 0, REQUESTS
         for tenant in ("a", "b"):
             database.put_tenant(tenant, sources=("handbook", "wiki"))
             database.put_principals(
@@ -113,7 +113,7 @@ class World:
             return [
                 row[0]
                 for row in self.reader.execute(
-                    ANSWERS, ([json.dumps({"threshold": 0} | r) for r in REQUESTS],)
+                    ANSWERS, ([json.dumps({"threshold": 0} | r) for r in self.requests],)
                 )
             ]
 
@@ -170,6 +170,14 @@ def deleted(world: World) -> None:
     world.writer.execute("select pgrag.delete_document(%s)", (key,))
 
 
+def another_space(world: World) -> None:
+    """Another tenant changes its encoder, and maintenance goes on."""
+    tenant = world.new("tenant")
+    for call in ("pgrag.put_tenant(%(t)s)", "pgrag.put_space(%(t)s, 'one', 'm', '1', 3)", "pgrag.put_space(%(t)s, 'two', 'm', '2', 3)", "pgrag.build_space(%(t)s, 'two')",
+                 "pgrag.switch_space(%(t)s, 'two')", "pgrag.retire_space(%(t)s, 'one')", "pgrag.maintain('10 ms')", "pgrag.index_status()", "pgrag.space_status(%(t)s)"):  # fmt: skip
+        world.operator.execute(f"select {call}", {"t": tenant})
+
+
 HANDS: dict[str, Callable[[World], Any]] = {
     "a hidden document more": lambda w: w.put(w.writer, w.new(), readers=w.readers()),
     "a hidden document in another source": lambda w: w.put(w.writer, w.new(), readers=w.readers()),
@@ -183,6 +191,7 @@ HANDS: dict[str, Callable[[World], Any]] = {
     "a group": group,
     "a user": user,
     "a document of another tenant": lambda w: w.put(w.writer, f"open-{w.dice.randrange(10)}"),
+    "a tenant's next space, and maintenance": another_space,
     "a tenant, a source and a space": lambda w: [w.operator.execute(f"select pgrag.put_{t}", p) for t, p in (
         ("tenant(%s)", [w.new("tenant")]), ("source('a', %s)", [w.new("source")]), ("space('a', %s, 'm', '1', 3)", [w.new("space")]))],
 }  # fmt: skip

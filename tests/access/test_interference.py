@@ -13,7 +13,7 @@ from tests.access.model import WORDS
 from tests.functions.patched import patched
 from tests.support import Database
 
-STEPS = 39  # three times each hand, on each of three routes: with the requests below, some 2,300 answers compared
+STEPS = 42  # three times each hand, on each of three routes: with the requests below, some 2,300 answers compared
 
 
 @pytest.mark.contract("A4", "A7", "F9", "F8")

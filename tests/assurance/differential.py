@@ -159,8 +159,8 @@ def opened(lab: Lab) -> Iterator[Batch]:
     yield batch
 
 
-def compared(database: Database, seed: int, count: int = WORLDS) -> Tally:
-    """A batch of worlds in this database."""
+def compared(database: Database, seed: int, count: int = WORLDS, *, stop: bool = False) -> Tally:
+    """A batch of worlds in this database; to the first that differs, if that is all that one wants to know."""
     tally, dice = Tally(), random.Random(seed)
     with closing(Hands(database)) as hands:
         for number in range(count):
@@ -174,6 +174,8 @@ def compared(database: Database, seed: int, count: int = WORLDS) -> Tally:
                 judge(twin, dice, tally)
             except AssertionError as error:
                 tally.failures.append(f"{name}: {error}")
+            if tally.failures and stop:
+                break
     return tally
 
 
@@ -185,7 +187,7 @@ def broken(function: str, *changes: tuple[str, str]) -> Any:
         database = lab.databases.new()
         try:
             with patched(database, function, *changes):
-                yield lambda seed: compared(database, seed)
+                yield lambda seed: compared(database, seed, stop=True)
         finally:
             lab.databases.drop(database)
 

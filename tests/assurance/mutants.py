@@ -34,7 +34,7 @@ FUNCTIONS = (
 )  # fmt: skip
 CONNECTIVE = re.compile(r"\b(where|and|or|on|if|elsif|having)\b", re.I)
 END = re.compile(r"\b(and|or|where|on|group|order|limit|offset|union|join|cross|left|returning|having|for|then|window|loop|return)\b|[;,)]", re.I)
-SEEDS = 5  # worlds that each proof tries a mutant in
+WORLDS = 12  # worlds in which the model tries a mutant
 
 
 @dataclass(frozen=True)
@@ -154,10 +154,8 @@ REASONS: dict[str, str] = {}
 
 
 def by_model(database: Database, dice: random.Random) -> str:
-    for _ in range(SEEDS):
-        if failures := differential.compared(database, dice.randrange(10**9), 3).failures:
-            return failures[0]
-    return ""
+    failures = differential.compared(database, dice.randrange(10**9), WORLDS, stop=True).failures
+    return failures[0] if failures else ""
 
 
 def by_twins(database: Database, dice: random.Random) -> str:
@@ -283,7 +281,7 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
     reason = next((reason for pattern, reason in reasons() if pattern.search(mutant.name)), "")
     if reason:
         tally.counts["survived, changes nothing"] += 1
-        tally.notes.append(f"{mutant.name}: {reason}")
+        tally.notes.append(f"{mutant.name} → {reason}")
     else:
         tally.failures.append(f"survived: {mutant.name}")
     return tally

@@ -1,12 +1,75 @@
-"""docs/assurance.md, from the record."""
+"""docs/assurance.md, from the record. What is said beside the figures is here; the figures are not."""
 
 from __future__ import annotations
 
 from typing import Any
 
+INTRODUCTION = """# Assurance
+
+pgrag's claim is a boundary: what a reader may not see does not come out, whatever is asked, whoever asks, whatever happens meanwhile. This
+page says how often that was tried, and what came of it. `make assurance` runs the proofs and writes it; each goes on from the last seed until
+it has its cases, an hour at a time, and `make test` runs all of them in short. A proof counts for nothing unless it can fail: each has
+controls, in which a guard is taken out on purpose, and they have to fail.
+
+Where no case failed, the bound is the rule of three: with 95 % confidence fewer than that share of such cases would fail. It says nothing of
+cases that are not of the kind that was drawn.
+"""
+
+INFERRED = [
+    ("any role of the database, without a token", "pgrag's objects and the source of its functions; sizes, row counts and numbers of scans of whole tables, over all tenants", "PostgreSQL's catalogs and statistics views, which are open to all", "accepted; contents and names of tenants are in none of them"),
+    ("any role", "who is connected, and, of sessions of its own role, the text of their statements", "`pg_stat_activity`", "pass tokens and questions as parameters: those are not shown"),
+    ("any role", "which tables are locked, and that somebody is writing", "`pg_locks`, waiting for a lock", "no row of pgrag's is named in it"),
+    ("any role", "how many transactions the server makes", "transaction ids, log positions", "accepted"),
+    ("a reader", "in `auto` isolation, of more than 20,000 visible chunks: how common a word or a filter's value is in the tenant, hidden rows included", "the time that a search takes, counters of its own transaction", "`isolation => 'strict'`"),
+    ("a reader", "whether something hidden is there: no better than the bound below", "the clock", "measured: see *timing*"),
+    ("a reader", "with blocks over the whole tenant: roughly how much of it is hidden near a question", "the time, and `policy.dense_requested`, which depend on how far a graph is walked", "`isolation => 'strict'`"),
+    ("a reader whose packet was issued before", "that an excerpt cannot be read any more; that it was deleted or superseded only while still permitted", "`pgrag.validate_reply`", "wanted"),
+    ("the next user of a pooled connection", "texts of prepared statements, and what else a session keeps", "`pg_prepared_statements`", "`discard all`; a principal is never carried over"),
+    ("a writer", "documents of its own source; whether a name is a principal of its tenant; names of its tenant's spaces", "`pgrag.set_access` refuses an unknown reader", "wanted: a typing error would share with nobody"),
+    ("an administrator", "principals, memberships, names of documents and revisions of its tenant, and who may read them", "`pgrag.list_…`", "wanted; no text"),
+    ("an operator", "names of tenants, sources and spaces; how many chunks lie under each access list, by number", "`pgrag.list_…`, `index_status`, `space_status`, `doctor`", "wanted; no text, no names of documents or principals"),
+    ("whoever may add a signing key", "everything, as any reader", "minting", "keep `pgrag_keys` apart"),
+    ("the role that installed pgrag, a superuser, whoever has the files, the backups or a replica", "everything", "reading", "outside of the boundary"),
+]  # fmt: skip
+
 
 def written(record: dict[str, Any]) -> str:
     """The page."""
-    lines = ["# Assurance", "", "| proof | cases | failures |", "|---|---|---|"]
-    lines += [f"| {e['proof']} | {e['cases']:,} {e['unit']} | {e['failed']} |" for e in record["proofs"]]
+    lines = [
+        INTRODUCTION,
+        f"Version {record['version']}, its SQL with SHA-256 `{record['sql_sha256'][:16]}…`, PostgreSQL {record['postgresql']}, {record['cpus']} processors, {record['date']}.",
+        "",
+        "## What was tried",
+        "",
+        "| proof | what no case may show | cases | of | failures | 95 % bound | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for entry in record["proofs"]:
+        bound = "" if entry["upper_bound"] is None else f"{entry['upper_bound']:.1e}"
+        lines.append(
+            f"| {entry['proof']} ({', '.join(entry['contracts'])}) | {entry['claim']} | {entry['cases']:,} {entry['unit']} | {entry['target']:,} | {entry['failed']} | {bound} | {entry['seconds']:,.0f} |"
+        )
+    lines += ["", "## What it was", "", "| proof | counted besides |", "|---|---|"]
+    for entry in record["proofs"]:
+        counts = [f"{name} {count:,}" for name, count in entry["counts"].items()]
+        counts += [f"{name} {figure:.3f}" for name, figure in entry.get("figures", {}).items()]
+        lines.append(f"| {entry['proof']} | {'; '.join(counts) or '–'} |")
+    lines += ["", "## Controls", "", "Each has to fail; the number is that of the batch in which it did.", "", "| proof | the guard that was taken out | failed in batch |", "|---|---|---|"]
+    lines += [f"| {entry['proof']} | {name} | {took or '**not**'} |" for entry in record["proofs"] for name, took in entry["controls"].items()]
+    lines += mutants(next((entry for entry in record["proofs"] if entry["proof"] == "mutants"), None))
+    if failures := [(entry["proof"], failure) for entry in record["proofs"] for failure in entry["failures"]]:
+        lines += ["", "## Failures", "", *(f"- {proof}: `{failure.replace('`', chr(39))}`" for proof, failure in failures)]
+    lines += ["", "## What can still be inferred", "", "| who | can learn | how | what bounds it |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in INFERRED]
     return "\n".join(lines) + "\n"
+
+
+def mutants(entry: dict[str, Any] | None) -> list[str]:
+    """How many guards' loss was noticed, and which was not."""
+    if not entry or not entry["cases"]:
+        return []
+    noticed = sum(count for name, count in entry["counts"].items() if name.startswith("noticed"))
+    lines = ["", "## Mutants", "",
+             f"Of {entry['cases']:,} mutants that installed, {noticed:,} were noticed ({noticed / entry['cases']:.1%}). The others, each with why nothing can notice it:", "",
+             "| mutant | why |", "|---|---|"]  # fmt: skip
+    return lines + [f"| `{name.replace('|', chr(92) + '|')}` | {why} |" for name, _, why in sorted(note.rpartition(" → ") for note in entry.get("notes", []))]
