@@ -198,11 +198,12 @@ def by_identity(database: Database, dice: random.Random) -> str:
             got = refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (builder("a", "alice"),))
             if got != code:
                 return f"{name}: {got or 'accepted'}, not {code}"
-        if not refused(reader, ask):
-            return "nobody is accepted"
+        if (got := refused(reader, ask)) != "RG201":
+            return f"nobody: {got or 'accepted'}, not RG201"
         for kind, more in (("writer", {"source": "handbook"}), ("admin", {}), ("auditor", {})):
-            if not refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (database.token("a", "alice", kind, **more),)):
-                return f"a token of kind {kind} reads"
+            got = refused(reader, "select pgrag.can_read('handbook', 'x', %s)", (database.token("a", "alice", kind, **more),))
+            if got != "RG209":
+                return f"a token of kind {kind}: {got or 'accepted'}, not RG209"
         with reader.transaction():
             reader.execute("select pgrag.authenticate(%s)", (database.token("a", "alice"),))
             setting = reader.execute("select current_setting('pgrag.principal')").fetchone()[0]

@@ -215,7 +215,7 @@ def random_world(hands: Hands, name: str, dice: random.Random) -> Twin:
                     if revision.verified and dice.random() < 0.9:
                         model.activate(source, its, revision.name)
                         writer.execute("select pgrag.activate(%s, %s)", (its, revision.name))
-    for _ in range(dice.randint(1, 5)):
+    for _ in range(dice.randint(2, 6)):
         change(twin, dice)
     twin.learn_chunk_ids()
     return twin
@@ -228,7 +228,7 @@ def change(twin: Twin, dice: random.Random) -> None:
     document = model.documents[source, name]
     groups = [p for p, kind in model.principals.items() if kind == "group"]
     revision = dice.choice([*document.revisions, "nowhere"])
-    which = dice.randrange(9)
+    which = dice.randrange(10)
     if which == 0:
         twin.delete(source, name)
     elif which == 1:
@@ -242,8 +242,8 @@ def change(twin: Twin, dice: random.Random) -> None:
     elif which == 5 and groups:
         others = [p for p in model.principals if p != reference.EVERYONE]
         twin.put_membership(dice.choice(groups), dice.choice(others))
-    elif which == 6 and dice.random() < 0.5:
-        gone = dice.choice([p for p in model.principals if p != reference.EVERYONE] or ["nobody"])
+    elif which in (6, 9):
+        gone = dice.choice([*groups, *(p for p in model.principals if p != reference.EVERYONE), "nobody"])
         kind = model.principals.get(gone)
         twin.drop_principal(gone)
         if kind and dice.random() < 0.5:
