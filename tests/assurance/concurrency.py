@@ -161,6 +161,8 @@ def keep_reading(storm: Storm, number: int) -> Tally:
                 elif name == "one snapshot" and edition != seen[0]:
                     failing(tally, f"{where} edition {edition} at look {n} of a snapshot that had {seen[0]}")
                 else:
+                    # That it happens shows that the statements of a pipeline, and of a transaction, have each its own snapshot.
+                    tally.counts["switches seen within a pipeline"] += n > 0 and edition > last
                     last = edition
             tally.counts[f"reads by {name}"] += len(seen)
             _shared[COUNTS + number] += len(seen)
@@ -1002,10 +1004,9 @@ class Run:
             self.settle()
 
     def settle(self) -> None:
-        """Whoever has waited and goes on now."""
-        for session in self.sessions:
-            if session.running and self.answered(session):
-                self.compare(session)
+        """Whoever has waited and goes on now. Of two that waited for one row and have both answered, one has failed, and was first."""
+        while ready := [session for session in self.sessions if session.running and self.answered(session)]:
+            self.compare(min(ready, key=lambda session: not str(session.running[1].result()).startswith("RG")))
 
     def compare(self, session: Session) -> None:
         step, future = session.running  # type: ignore[misc]

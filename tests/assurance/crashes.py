@@ -1,7 +1,8 @@
 """A server whose processes are all killed at once, at any moment of what writes: then each state is one that the model allows.
 
 ``kill -9`` of every process loses what PostgreSQL had in memory, and not what the kernel had: it shows that nothing is half done
-and that what was acknowledged had been written, and says nothing about disks that lie when the power fails.
+and that what was acknowledged had been written, and says nothing about disks that lie when the power fails. Every fourth server is
+killed again while it recovers.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import signal
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -108,19 +110,54 @@ class Wreck:
     usual: dict[str, float] = field(default_factory=dict)  # seconds that each operation takes, once it is connected
     connected: threading.Event = field(default_factory=threading.Event)
     since: float = 0
+    killed: Counter[str] = field(default_factory=Counter)
     number: int = 0
     old: str = ""  # digests of a database of the version before, and of one that was upgraded undisturbed
     upgraded: str = ""
     rows: str = ""
 
-    def restart(self) -> float:
-        """Kill every process, and start it again; the seconds that this took."""
+    def restart(self, again: float | None = None) -> float:
+        """Kill every process, and start it again; ``again``: kill it so many seconds into its recovery, too. The seconds that all took."""
         began = time.monotonic()
-        self.killed = kill_all(self.server.pid)
+        self.killed["processes killed"] += kill_all(self.server.pid)
         self.server.stop()  # gives up the hold; nothing is there to be stopped
+        if again is not None:
+            self.interrupt(again)
         self.server = start(self.folder, self.settings)
         self.database.admin_dsn = self.server.superuser_dsn  # its socket may be elsewhere now
         return time.monotonic() - began
+
+    def interrupt(self, seconds: float) -> None:
+        """Start it, and kill it while it starts."""
+        started: list[embedded.EmbeddedServer] = []
+
+        def run() -> None:
+            with suppress(embedded.EmbeddedError):  # it stopped while starting
+                started.append(start(self.folder, self.settings))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        pid = 0
+        while thread.is_alive() and not pid:
+            pid = self.launched()
+            time.sleep(0.002)
+        time.sleep(seconds)
+        if pid and self.launched() == pid:
+            kill_all(pid)
+            self.killed["killed in recovery" if not started else "killed as soon as ready"] += 1
+        thread.join(90)
+        for server in started:
+            server.stop()
+
+    def launched(self) -> int:
+        """The process that its pid file names, if that is this cluster's; 0 if not."""
+        data = self.folder / "data"
+        mark = f"cluster_name=pgrag-{data.stat().st_dev:x}-{data.stat().st_ino:x}".encode()
+        with suppress(OSError, ValueError):
+            pid = int((data / "postmaster.pid").read_text().split("\n")[0])
+            if mark in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return pid
+        return 0
 
     # Writing.
 
@@ -464,7 +501,7 @@ def killed_during(made: Wreck, operation: Operation, dice: random.Random) -> tup
     thread.start()
     made.connected.wait(10)
     time.sleep(max(0, made.since + wait - time.monotonic()))
-    took = made.restart()
+    took = made.restart(dice.uniform(0, 0.2) if dice.random() < 0.25 else None)
     thread.join(60)
     if failed:
         raise failed[0]
@@ -513,6 +550,8 @@ def kill(made: Wreck, kind: str, dice: random.Random, tally: Tally, seed: int, s
             tally.failures += [f"{where}: done again, {way} shows {sorted(found)}, and {sorted(visible(stored))} is there"
                                for way, found in made.seen().items() if found != visible(stored)]  # fmt: skip
     tally.cases += 1
+    tally.counts += made.killed
+    made.killed.clear()
 
 
 def kill_upgrade(made: Wreck, dice: random.Random, tally: Tally, where: str) -> None:
@@ -575,6 +614,7 @@ def in_pieces(made: Wreck, after: list[Operation]) -> None:
         calls = (made.stage(document, revision), made.add(document, revision), made.verify(document, revision),
                  ("select pgrag.activate(%s, %s, p_restore => true)", (document, revision)))  # fmt: skip
         after[0].run = partial(made.change, *calls, apart=0.1)
+        made.usual["ingest"] = 0.4
 
 
 def unready(made: Wreck, after: list[Operation]) -> None:
