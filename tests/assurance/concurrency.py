@@ -208,19 +208,19 @@ def storm(database: Database, pool: ProcessPoolExecutor, shared: Any, seed: int,
         for edition in range(SWITCHES + 1):
             texts = [f"Refund rule {number} of edition {edition}. " for number in range(passages_of(edition))]
             vectors = [[1, number / 10, 0] for number in range(len(texts))]
-            readers = ["alice"] if edition == 0 else None
-            database.put_document(writer, "rules.md", texts, revision=f"v{edition}", vectors=vectors, readers=readers, activate=edition == 0)
+            database.put_document(writer, "rules.md", texts, revision=f"v{edition}", vectors=vectors,
+                                  readers=["alice"] if edition == 0 else None, activate=edition == 0)  # fmt: skip
     if torn:
         look_twice(database, tenant)
     shared[:] = [0] * len(shared)
     task = Storm(database.dsn("app_reader"), database.dsn("app_browser"), database.token(tenant, "alice"), seed, torn)
-    readers = [pool.submit(keep_reading, task, number) for number in range(READERS)]
+    reading = [pool.submit(keep_reading, task, number) for number in range(READERS)]
     token = database.token(tenant, "connector", "writer", source="handbook")
     switched = 0
     try:
         with psycopg.connect(database.dsn("app_writer"), autocommit=True) as writer:
             for edition in range(1, SWITCHES + 1):
-                while sum(shared[COUNTS:]) < reads_each * edition and not any(reader.done() for reader in readers):
+                while sum(shared[COUNTS:]) < reads_each * edition and not any(reader.done() for reader in reading):
                     time.sleep(0.0005)
                 shared[BEGUN] = edition
                 switch(writer, token, edition)
@@ -228,7 +228,7 @@ def storm(database: Database, pool: ProcessPoolExecutor, shared: Any, seed: int,
                 switched += 1
     finally:
         shared[DONE] = 1
-    return sum((reader.result(60) for reader in readers), start=Tally(switched))
+    return sum((reader.result(60) for reader in reading), start=Tally(switched))
 
 
 def look_twice(database: Database, tenant: str) -> None:
@@ -1068,7 +1068,7 @@ INTERLEAVINGS_PROOF = Proof(
     contracts=("A2", "A6", "B4", "B8", "B9", "H3"),
     unit="interleavings",
     target=len(EVERY_ORDER),
-    claim="In every order of the steps of two or three small transactions, each answer and the final state are those that the model allows.",
+    claim=f"In all {len(EVERY_ORDER):,} orders of the steps of two or three small transactions, each answer and the final state are those of a short model.",
     opened=interleaving,
     controls={
         "an activation that holds no lock and compares nothing": lambda lab: interleaving(
