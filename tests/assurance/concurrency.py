@@ -71,7 +71,7 @@ def processes(number: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
 
 # ---- switches ----------------------------------------------------------------------------------------------
 
-READERS, SWITCHES, READS_EACH = 4, 25, 205
+READERS, SWITCHES, READS_EACH = 4, 20, 205
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ SWITCHES_PROOF = Proof(
 
 # ---- revocations -------------------------------------------------------------------------------------------
 
-PROBES = 48
+PROBES = 32
 _TOPIC = 'select document, revision from pgrag.search(%(topic)s, 20, \'{}\', {}p_threshold => 0, p_token => %(token)s)'
 _REQUEST = '{{"question": "{}", "k": 20, "mode": "lexical", "threshold": 0{}}}'
 LOOK_BY: Mapping[str, str] = {
@@ -1084,7 +1084,7 @@ INTERLEAVINGS_PROOF = Proof(
 
 # ---- a transaction-pooling proxy ---------------------------------------------------------------------------
 
-CLIENTS, CONNECTIONS, CHECKOUTS = 4, 3, 200  # processes, connections of each to the proxy, checkouts of each in a batch
+CLIENTS, CONNECTIONS, CHECKOUTS = 4, 3, 125  # processes, connections of each to the proxy, checkouts of each in a batch
 SERVERS = 2  # connections of the proxy to the server, for each role
 TENANTS, USERS = ("north", "south"), ("ann", "ben", "eve")
 CLEANING = ("server_reset_query = DISCARD ALL", "server_reset_query_always = 1")
