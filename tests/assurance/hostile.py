@@ -35,6 +35,7 @@ from tests.support import ROLES, Database
 
 ROUNDS = 3  # sessions of each weight in a batch
 UNITS = 80  # of a session
+KEPT = 4  # statements that the user before prepared
 TIMEOUT = "100ms"  # of a unit: a random join may never end
 # How many sessions of a role a round has: readers and browsers are who asks questions.
 WEIGHTS = {"reader": 3, "browser": 3, "writer": 2, "admin": 2, "auditor": 1, "operator": 1, "keys": 1}
@@ -240,7 +241,7 @@ class Grammar:
             condition = self.expression("boolean", scope, depth - 1)
             return dice.choice((f"case when {condition} then {parts[0]} else {parts[1]} end", f"coalesce({parts[0]}, {parts[1]})", f"nullif({parts[0]}, {parts[1]})"))
         if roll < 0.96:
-            return f"({self.select([kind], scope, depth - 2)} limit 1)"
+            return f"(select x from ({self.select([kind], scope, depth - 2)}) as one (x) limit 1)"
         if kind == "boolean":
             return dice.choice((f"exists ({self.select(None, scope, depth - 2)})", self.predicate(scope)))
         return f"(array[{self.expression(kind, scope, depth - 1)}])[1]"
@@ -392,11 +393,11 @@ class Grammar:
         source, scope = self.item("t0", list(outer), depth)
         if dice.random() < 0.2:
             more, other = self.item("t1", [*outer, *scope], depth - 1)
-            join = dice.choice((", lateral ", ", ", " cross join ", " cross join lateral "))
-            lateral = join if more.startswith("(") or "lateral" not in join else ", "
-            source, scope = f"{source}{lateral}{more}", scope + other
+            scope = scope + other
             if dice.random() < 0.3:
-                source = f"{source.replace(lateral, dice.choice((' left join ', ' full join ', ' join ')), 1)} on {self.expression('boolean', scope, 1)}"
+                source = f"{source} {dice.choice(('left join', 'full join', 'join'))} {more} on {self.expression('boolean', scope, 1)}"
+            else:
+                source += dice.choice((", ", " cross join ")) + ("lateral " if more.startswith("(select") and dice.random() < 0.5 else "") + more
         where = ""
         if dice.random() < 0.35:
             where = f" where {self.expression('boolean', [*scope, *outer], depth - 1) if dice.random() < 0.5 else self.predicate(scope)}"
@@ -419,7 +420,10 @@ class Grammar:
             given = ", ".join(self.expression(t, scope, 0) for _, t, _ in function.arguments)
             return f"{function.name}({given}) over (order by {self.expression('text', scope, 0)})"
         if roll < 0.12:
-            return f"{self.aggregate(kind, scope)} over (partition by {self.expression('text', scope, 0)})"
+            called = self.aggregate(kind, scope)
+            called, cast = called.rsplit("::", 1) if called.endswith(f")::{kind}") else (called, kind)
+            if "order by" not in called:
+                return f"({called} over (partition by {self.expression('text', scope, 0)}))::{cast}"
         return self.expression(kind, scope, depth - 1)
 
     def aggregate(self, kind: str, scope: Scope) -> str:
@@ -493,7 +497,7 @@ class Grammar:
         ))]  # fmt: skip
 
     def _plan(self) -> list[str]:
-        options = ", ".join(self.dice.sample(OPTIONS, self.dice.randint(0, 4)))
+        options = ", ".join(dict.fromkeys(("analyze", *self.dice.sample(OPTIONS, self.dice.randint(0, 4))) if self.dice.random() < 0.7 else self.dice.sample(OPTIONS[1:4], 2)))
         return [f"explain {f'({options}) ' if options else ''}{self.dice.choice((self._query, self._call, self._row))()[0]}"]
 
     def _cursor(self) -> list[str]:
@@ -555,8 +559,8 @@ class Grammar:
             f"create rule r as on select to {relation.name} do instead select 1", f"create statistics s on {column}, {column} from {relation.name}", f"create materialized view m as table {relation.name}",
             "create schema evil", "create temp sequence s", "create type text2 as (x text)", "create extension dblink", "create server s foreign data wrapper postgres_fdw", "create role evil superuser", "alter role current_user bypassrls",
             f"alter role current_user set pgrag.principal = {quote('v1')}", f"reindex table {relation.name}", f"drop function {function.name}", f"cluster {relation.name}", "create publication p for all tables", "load 'auto_explain'",
-            f"alter view pgrag.chunks set (security_invoker = true)", f"refresh materialized view {relation.name}", f"alter table {relation.name} owner to current_user", f"reassign owned by pgrag_owner to current_user",
-            f"create operator public.=~ (leftarg = text, rightarg = text, function = texteq)", "create cast (text as jsonb) with inout as implicit", "alter system set row_security = off", "checkpoint",
+            "alter view pgrag.chunks set (security_invoker = true)", f"refresh materialized view {relation.name}", f"alter table {relation.name} owner to current_user", "reassign owned by pgrag_owner to current_user",
+            "create operator public.=~ (leftarg = text, rightarg = text, function = texteq)", "create cast (text as jsonb) with inout as implicit", "alter system set row_security = off", "checkpoint",
         ))]  # fmt: skip
 
     def _role(self) -> list[str]:
@@ -590,13 +594,13 @@ class Grammar:
             [f"select dblink({word}, 'select 1')"], [f"show {dice.choice(self.catalog.settings)[0]}"], ["show all"], [f"select current_setting({dice.choice(self.catalog.settings)[0]!r}), current_setting('pgrag.principal', true)"],
             [f"select has_{dice.choice(('table', 'any_column', 'sequence'))}_privilege('{dice.choice(OWNERS[:4])}', '{dice.choice(self.catalog.closed).name}', 'select')"],
             [f"select has_function_privilege('{dice.choice(self.catalog.public).name}', 'execute')"], ["select pg_has_role('pgrag_engine', 'member'), has_schema_privilege('pgrag_data', 'usage')"],
-            [f"select database_to_xml(true, false, '')"], [f"select schema_to_xml('{dice.choice(('pgrag', 'pgrag_data', 'pgrag_private'))}', true, false, '')"], ["select cursor_to_xml('c', 1, true, false, '')"],
+            ["select database_to_xml(true, false, '')"], [f"select schema_to_xml('{dice.choice(('pgrag', 'pgrag_data', 'pgrag_private'))}', true, false, '')"], ["select cursor_to_xml('c', 1, true, false, '')"],
             ["savepoint t", self.select(), "rollback to t", self.select()], ["savepoint t", "release t", self.select()], [f"select {dice.choice(PRIVATE_CALLS)}"],
             ["select avg(embedding), sum(embedding) from pgrag_data.chunk_vec"], ["select avg(v), sum(v), max(vector_dims(v)), max(l2_distance(v, '[1,0,0]')) from (values ('[1,0,0]'::vector), ('[0,1,1]')) x (v)"],
             ["select l2_normalize('[1,2,3]'::vector), binary_quantize('[1,-2]'::vector), subvector('[1,2,3]'::vector, 1, 2), '[1,2,3]'::vector <=> '[1,0,0]'"], ["select pg_get_keywords() limit 3"],
             ["select * from pg_options_to_table(array['a=b'])"], ["select pg_input_error_info('x', 'integer')"], ["select pg_describe_object('pg_class'::regclass, oid, 0) from pg_class where relname ~ 'chunk'"],
             ["select pg_identify_object('pg_policy'::regclass, oid, 0) from pg_policy"], ["discard plans"], ["discard sequences"], ["select pg_log_backend_memory_contexts(pg_backend_pid())"],
-            [f"select set_config('search_path', 'pg_temp, pgrag_data, pgrag_private, pgrag', true)", f"select * from {dice.choice(self.catalog.closed).name.split('.')[1]}"], ["select * from pg_get_multixact_members('1')"],
+            ["select set_config('search_path', 'pg_temp, pgrag_data, pgrag_private, pgrag', true)", f"select * from {dice.choice(self.catalog.closed).name.split('.')[1]}"], ["select * from pg_get_multixact_members('1')"],
             ["select row_security_active('pgrag_data.chunk')"], ["select pg_relation_filenode('pgrag_data.chunk'), pg_relation_filepath('pgrag_private.signing_key')"], ["select * from pg_ls_tmpdir()"],
         ))  # fmt: skip
 
@@ -728,7 +732,7 @@ class Session:
             for statement in unit:
                 result = self._pg.get_result()
                 if result is None or self._pg.status != pq.ConnStatus.OK:
-                    raise psycopg.OperationalError(f"the connection is gone: {self._pg.get_error_message()}")
+                    raise psycopg.OperationalError(f"the connection is gone ({self._pg.get_error_message().strip()}) at {statement[:300]}")
                 self._pg.get_result()  # the end of this query's results
                 if result.status != pq.ExecStatus.PIPELINE_ABORTED:
                     yield self._taken(statement, kind, result)
@@ -813,12 +817,13 @@ class Attackers:
         guesses = dice.sample(self.guesses, 3) if dice.random() < 0.15 else []
         grammar = Grammar(self.catalog, dice, role, token, guesses, self.packet)
         alone = role in ("reader", "browser", "auditor") and dice.random() < 0.15
+        kept = False
         units: list[tuple[str, list[str]]] = [("session setting", [grammar.set()]) for _ in range(dice.choice((0, 0, 2, 4)))]
         if role in ("reader", "browser") and dice.random() < 0.3:  # a pooled connection, whose last user was in the group
-            kept = [grammar.select() for _ in range(3)]
-            units.append(("", ["begin", f"select pgrag.authenticate({quote(insider)})"]))
-            units += [("", [f"prepare kept{n} as {query}", f"execute kept{n}"]) for n, query in enumerate(kept[:1])]
+            units.append(("", ["begin", f"select pgrag.authenticate({quote(insider)})", "savepoint fuzz"]))
+            units += [("", ["rollback to fuzz", f"prepare kept{n} as {grammar.select()}", f"execute kept{n}"]) for n in range(KEPT)]
             units.append(("", ["rollback"]))
+            kept = True
         isolation = dice.choice(("", "", "", " isolation level serializable", " isolation level repeatable read", " read only"))
         if not alone:
             units.append(("", [f"begin{isolation}", *([f"select pgrag.authenticate({quote(token)})"] if token else [])]))
@@ -826,11 +831,9 @@ class Attackers:
         first = [] if alone else ["rollback to fuzz"]
         for number in range(UNITS):
             kind, statements = grammar.unit()
-            if number % 20 == 7 and units[0][0] == "":
-                kind, statements = "prepared", ["execute kept0"]
+            if kept and number % 16 == 7:
+                kind, statements = "prepared", [f"execute kept{dice.randrange(KEPT)}"]
             units.append((kind, first + statements))
-        if dice.random() < 0.3:
-            units.append(("other", ["rollback", *grammar._call()]))
         return units
 
     def _copies(self, seed: int, dice: random.Random, role: str, token: str, tally: Tally) -> None:
@@ -841,6 +844,8 @@ class Attackers:
             for statement in grammar.copies():
                 yield session.simply(statement, "copy")
                 session.simply("rollback to fuzz", "")
+            session.simply("rollback", "")
+            yield session.simply(grammar._call()[0], "after the transaction") if role in ("reader", "browser", "auditor") else Seen("", "", "", 0, [])
 
         self._judge(seed, role, [("copy", [])], tally, run)
 
