@@ -158,7 +158,7 @@ class Catalog:
                     found.operators.setdefault(result, []).append((name, left, right))
             found.settings = superuser.execute("""
                 select name, vartype, enumvals, coalesce(min_val, '0'), coalesce(max_val, '0') from pg_settings
-                 where context in ('user', 'superuser') and name !~ 'timeout|transaction_(read|def|iso)|work_mem|_encoding|lc_|backtrace|log_executor|jit'
+                 where context in ('user', 'superuser') and name !~ 'timeout|exit_on_error|post_auth|transaction_(read|def|iso)|work_mem|_encoding|lc_|backtrace|log_executor|jit'
                  order by 1""").fetchall()
         return found
 
@@ -738,7 +738,7 @@ class Session:
                     yield self._taken(statement, kind, result)
             while (end := self._pg.get_result()) is None or end.status != pq.ExecStatus.PIPELINE_SYNC:
                 if self._pg.status != pq.ConnStatus.OK:
-                    raise psycopg.OperationalError("the connection is gone")
+                    raise psycopg.OperationalError(f"the connection is gone ({self._pg.get_error_message().strip()})")
         self._pg.exit_pipeline_mode()
 
     def simply(self, statement: str, kind: str) -> Seen:
