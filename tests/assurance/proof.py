@@ -18,14 +18,15 @@ from tests.server import Databases
 
 @dataclass
 class Tally:
-    """What a batch saw: cases, whatever failed, and further counts by name."""
+    """What a batch saw: cases, whatever failed, further counts by name, and figures, of which a later one replaces an earlier one."""
 
     cases: int = 0
     failures: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    figures: dict[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts)
+        return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts, self.figures | other.figures)
 
 
 @dataclass(frozen=True)
