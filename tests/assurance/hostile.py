@@ -694,8 +694,8 @@ class Seen:
 class Session:
     """A connection of one role, its statements in a pipeline and its output as bytes."""
 
-    def __init__(self, database: Database, role: str) -> None:
-        self.role = role
+    def __init__(self, database: Database, role: str, timeout: str = TIMEOUT) -> None:
+        self.role, self._timeout = role, timeout
         self._dsn = database.dsn(f"app_{role}")
         self._open()
 
@@ -721,7 +721,7 @@ class Session:
 
     def reset(self) -> None:
         """As DISCARD ALL leaves it, and with bounds on time."""
-        for statement in (b"rollback", b"discard all", f"set statement_timeout = '{TIMEOUT}'; set lock_timeout = '30ms'; set client_min_messages = notice".encode()):
+        for statement in (b"rollback", b"discard all", f"set statement_timeout = '{self._timeout}'; set lock_timeout = '30ms'; set client_min_messages = notice".encode()):
             self._pg.exec_(statement)
         self._said.clear()
         if self._pg.status != pq.ConnStatus.OK:
