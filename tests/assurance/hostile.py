@@ -622,6 +622,11 @@ SETTINGS = (
 SETTINGS = tuple(one.removesuffix("; ") for one in SETTINGS)
 VOLATILE = re.compile(r"\.(authenticate|put_|drop_|stage_|add_|verify_rev|set_|activate|rollback|delete_|retire_|maintain|calibrate|build_|switch_|doctor|index_status)")
 KIND_TABLE = {"query": 30, "row": 14, "call": 12, "private": 8, "about": 8, "plan": 5, "cursor": 4, "prepared": 3, "block": 5, "setting": 5, "write": 5, "role": 2, "forged": 2, "other": 7}
+GROUPS = {
+    "query": "queries", "row": "queries", "after the transaction": "calls", "call": "calls", "private": "private tables and functions", "about": "catalogs, statistics and the rest", "other": "catalogs, statistics and the rest",
+    "plan": "plans", "cursor": "cursors, prepared statements and copies", "prepared": "cursors, prepared statements and copies", "copy": "cursors, prepared statements and copies", "block": "blocks",
+    "setting": "settings and roles", "session setting": "settings and roles", "role": "settings and roles", "write": "writes and DDL", "forged": "forged principals", "sqlsmith": "by sqlsmith",
+}  # fmt: skip
 KINDS, KIND_WEIGHTS = list(KIND_TABLE), list(KIND_TABLE.values())
 
 
@@ -824,9 +829,9 @@ class Attackers:
 
     def _units(self, dice: random.Random, role: str, token: str, insider: str) -> list[tuple[str, list[str]]]:
         """Of one session: settings, a principal, and units that are rolled back. The kind '' is not counted."""
-        guesses = dice.sample(self.guesses, 3) if dice.random() < 0.15 else []
-        grammar = Grammar(self.catalog, dice, role, token, guesses, self.packet)
         alone = role in ("reader", "browser", "auditor") and dice.random() < 0.15
+        guesses = dice.sample(self.guesses, 3) if not alone and dice.random() < 0.15 else []  # alone, a NOTIFY with a guess would reach others
+        grammar = Grammar(self.catalog, dice, role, token, guesses, self.packet)
         kept = False
         units: list[tuple[str, list[str]]] = [("session setting", [grammar.set()]) for _ in range(dice.choice((0, 0, 2, 4)))]
         if role in ("reader", "browser") and dice.random() < 0.3:  # a pooled connection, whose last user was in the group
@@ -873,7 +878,7 @@ class Attackers:
         tally.cases += len(every)
         tally.counts += states
         tally.counts["with rows"] += sum(seen.rows > 0 for seen in every)
-        tally.counts += Counter(f"kind: {seen.kind}" for seen in every)
+        tally.counts += Counter(f"of them {GROUPS[seen.kind]}" for seen in every)
         # PostgreSQL's own functions have internal errors for odd arguments; pgrag's must not.
         failed = [seen for seen in every if seen.state.startswith("XX") and any(b"pgrag" in said for said in seen.said)]
         tally.failures += [f"seed {seed}, {role}: {seen.state} {b' '.join(seen.said)[:200]!r} of {seen.statement[:400]}" for seen in failed]

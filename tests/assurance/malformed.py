@@ -17,6 +17,7 @@ import math
 import random
 import string
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -255,6 +256,7 @@ class Callers:
                 tally.failures.append(f"seed {seed}, {role}: {error}")
                 session.close()
                 session._open()
+            session.reset()  # its locks
             tally.cases += len(every)
             tally.counts += Counter("succeeded" if not s.state else "refused by pgrag" if s.state.startswith("RG") else "refused by PostgreSQL" for s in every)
             tally.counts += Counter(f"SQLSTATE {s.state}" for s in every if s.state and not s.state.startswith("RG"))
@@ -302,7 +304,7 @@ class Python:
         self.answer = b""
         self.embedder = load_embedder(f"http:{self.endpoint.url}", model="m", dimension=3, retries=0)
         self.reranker = load_reranker(f"http:{self.endpoint.url}", model="m", retries=0)
-        self.connections = {role: psycopg.connect(world.database.dsn(f"app_{role}"), autocommit=True) for role in ("reader", "writer", "admin", "operator", "keys")}
+        self.connections = {role: psycopg.connect(world.database.dsn(f"app_{role}", options=f"-c statement_timeout={TIMEOUT}"), autocommit=True) for role in ("reader", "writer", "admin", "operator", "keys")}
 
     def close(self) -> None:
         self.embedder.close()
@@ -317,7 +319,8 @@ class Python:
             said, call = kinds[number % len(kinds)](dice)
             tally.cases += 1
             try:
-                call()
+                with warnings.catch_warnings(action="error"):
+                    call()
             except PgragError as error:
                 tally.counts["refused in Python"] += 1
                 if not error.code.startswith("RG") or error.code == "RG000":
