@@ -658,6 +658,11 @@ class Secrets:
         begins = spellings(Secret(b"zq7"))
         self._signs = sorted(begins | {s for s, name in self._spelled.items() if not any(begin in s for begin in begins)})
         self._any = re.compile(b"|".join(map(re.escape, sorted(self._spelled, key=len, reverse=True))))
+        for name, secret in world.secrets.items():  # control: each is found in the middle of something, however it is spelled
+            for around in (b"", b"a", b"ab"):
+                whole = around + secret.value + around
+                for spelled in (whole.hex().encode(), base64.b64encode(whole), base64.b64encode(whole + b"c"), " ".join(str(b - 256 if b > 127 else b) for b in whole).encode()):
+                    assert self.named(b"x " + spelled) == {name}, (name, spelled)
 
     def named(self, data: bytes) -> set[str]:
         """The secrets that stand in it."""

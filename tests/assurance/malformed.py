@@ -529,7 +529,7 @@ class Python:
         if parameter.name == "chunks":
             return [Chunk(text(dice), dice.choice(WHOLE), dice.choice(WHOLE)) for _ in range(dice.randint(0, 3))]
         if parameter.name in ("embedding", "embeddings", "probe_embeddings"):
-            return dice.choice(([], [1.0], [[1.0, 0, 0]], [math.nan] * 3, [math.inf, 0, 0], ["x"], [[1], [2, 3]], [1e39, 0, 0], None, [[]], [[0.0, 0, 0]] * 50))
+            return dice.choice(([], [1.0], [[1.0, 0, 0]], [math.nan] * 3, [math.inf, 0, 0], ["x"], [[1], [2, 3]], [1e39, 0, 0], [[]], [[0.0, 0, 0]] * 50, *((None,) if parameter.name == "embedding" else ())))
         if parameter.name == "tokens":
             return [dice.choice(WHOLE) for _ in range(dice.randint(0, 3))]
         if parameter.name == "skips":
