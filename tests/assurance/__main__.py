@@ -157,6 +157,7 @@ class Record:
             entry["seconds"] = round(entry["seconds"] + seconds, 1)
             for name, count in tally.counts.items():
                 entry["counts"][name] = entry["counts"].get(name, 0) + count
+            entry["figures"] |= {name: round(figure, 3) for name, figure in tally.figures.items()}
             entry["notes"] = sorted({*entry["notes"], *tally.notes})
 
         self.change(proof, add)
@@ -179,7 +180,7 @@ def _entry(record: dict[str, Any], proof: Proof) -> dict[str, Any]:
             return entry
     entry = {
         "proof": proof.name, "claim": proof.claim, "contracts": proof.contracts, "unit": proof.unit, "target": proof.target, "cases": 0,
-        "failed": 0, "failures": [], "upper_bound": None, "controls": {}, "counts": {}, "notes": [], "seconds": 0.0, "next_seed": 0,
+        "failed": 0, "failures": [], "upper_bound": None, "controls": {}, "counts": {}, "figures": {}, "notes": [], "seconds": 0.0, "next_seed": 0,
     }  # fmt: skip
     record["proofs"].append(entry)
     order = list(PROOFS)

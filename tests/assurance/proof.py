@@ -18,12 +18,13 @@ from tests.server import Databases
 
 @dataclass
 class Tally:
-    """What a batch saw: cases, whatever failed, and further counts by name."""
+    """What a batch saw: cases, whatever failed, further counts by name, and figures, of which a later one replaces an earlier one."""
 
     cases: int = 0
     failures: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # worth saying on the page, each once
+    figures: dict[str, float] = field(default_factory=dict)  # of all that the opened proof has seen so far
 
 
 @dataclass(frozen=True)
