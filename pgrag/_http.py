@@ -156,7 +156,8 @@ class HttpEndpoint:
     def _checked_url(self, base_url: str, allow_insecure: bool) -> httpx.URL:
         try:
             url = httpx.URL(base_url)
-        except (httpx.InvalidURL, TypeError):
+            url.host  # noqa: B018  decodes a host that begins with xn--, and has errors of its own
+        except (httpx.InvalidURL, TypeError, UnicodeError):
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
             self._refuse(

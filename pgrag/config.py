@@ -138,7 +138,10 @@ def _read(config: str | Path | None, names: list[str]) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         _refuse(f"the settings file {path} cannot be read: {error.strerror}", "Check PGRAG_CONFIG.")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (
+        ValueError,
+        RecursionError,
+    ):  # TOMLDecodeError, UnicodeDecodeError, an integer of thousands of digits
         # Its parser's words would quote the line.
         _refuse(f"the settings file {path} is not TOML", 'A line is written: name = "value".')
     for name in content:

@@ -48,7 +48,8 @@ def load_corpus(path: str | Path) -> tuple[CorpusTenant, ...]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror}")
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        # Beside its own errors, those of its constructors: of 2024-02-30, !!int x, !!bool x, !!timestamp x.
         _refuse(f"{path} is not YAML: {' '.join(str(error).split())[:200]}")
     top = _Node(content, "the file", ("tenants",))
     return tuple(_tenant(index, each) for index, each in enumerate(top.items("tenants"), 1))

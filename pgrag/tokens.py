@@ -65,14 +65,18 @@ def mint(
     for what, name in names.items():
         if name is not None or what != "source":
             _check_name(what, name)
+    try:
+        nbf, exp = int((now - _SKEW).timestamp()), int((now + lifetime).timestamp())
+    except OverflowError:
+        raise _refused("now is too near the end of all dates", "Leave it out for the present.") from None
     claims = {
         "iss": issuer,
         "aud": audience,
         "sub": subject,
         "tenant": tenant,
         "kind": kind,
-        "nbf": int((now - _SKEW).timestamp()),
-        "exp": int((now + lifetime).timestamp()),
+        "nbf": nbf,
+        "exp": exp,
     }
     if source is not None:
         claims["source"] = source

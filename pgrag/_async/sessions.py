@@ -117,6 +117,12 @@ class AsyncSession:
                 if (said := from_database(error)) is not None:
                     raise said from error
                 raise
+            except UnicodeEncodeError:
+                raise InvalidInput(
+                    "an argument has characters that are no text",
+                    code="RG408",
+                    hint="Remove lone surrogates.",
+                ) from None
             fields["rows"] = len(rows)
         return rows
 
