@@ -356,9 +356,7 @@ def vector_literals(vectors: Any, count: int) -> list[str]:
 
 def _array(vectors: Any) -> NDArray[np.float32]:
     try:
-        with np.errstate(
-            over="ignore"
-        ):  # what is too large for single precision is infinite, and refused below
+        with np.errstate(over="ignore"):  # too large for single precision is infinite, and refused below
             array: NDArray[np.float32] = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError):
         array = np.array(np.nan, dtype=np.float32)

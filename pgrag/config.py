@@ -138,10 +138,7 @@ def _read(config: str | Path | None, names: list[str]) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         _refuse(f"the settings file {path} cannot be read: {error.strerror}", "Check PGRAG_CONFIG.")
-    except (
-        ValueError,
-        RecursionError,
-    ):  # TOMLDecodeError, UnicodeDecodeError, an integer of thousands of digits
+    except (ValueError, RecursionError):  # of TOML, of UTF-8, and of integers of thousands of digits
         # Its parser's words would quote the line.
         _refuse(f"the settings file {path} is not TOML", 'A line is written: name = "value".')
     for name in content:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.assurance import concurrency, crashes, differential, hostile, interference, malformed, mutants, stateful, timing
+from tests.assurance import (
+    concurrency,
+    crashes,
+    differential,
+    hostile,
+    interference,
+    malformed,
+    mutants,
+    stateful,
+    timing,
+)
 from tests.assurance.proof import Proof
 
 PROOFS: dict[str, Proof] = {

@@ -28,8 +28,8 @@ from pgrag import __version__, _sql
 from pgrag.cli import app
 from pgrag.cli._output import safe
 from pgrag.protocols import EmbeddingSpace
-from tests.server import create_installer
 from tests.endpoint import Endpoint, status
+from tests.server import create_installer
 from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
 
 COMMANDS = sorted(str(one.name) for one in app.registered_commands)
