@@ -83,7 +83,7 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[Issued]:
         ours = {(p.chunk.chunk_id, p.document.source, p.document.name, p.revision.name, p.number, p.chunk.text) for p in seen}
         check([f"pgrag.chunks: {sorted(ours ^ set(chunks))}"] if ours != set(chunks) or len(chunks) != len(ours) else [], "chunks")
         token = hands.database.token(model.name, reader)
-        for chunk in dice.sample(everything, min(len(everything), 3)):
+        for chunk in dice.sample(everything, min(len(everything), 10)):
             try:
                 text = hands.roles["reader"].execute("select pgrag.excerpt(%s, p_token => %s) ->> 'text'", (chunk.chunk_id, token)).fetchone()[0]
             except psycopg.Error as error:
