@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -36,6 +37,8 @@ KEPT = 20  # failures are kept in words up to so many; they are all counted
 def main() -> int:
     """Run; 1 if a case failed or a control did not."""
     options = parser().parse_args()
+    for end in (signal.SIGINT, signal.SIGTERM):  # in the background too, where a shell has it ignored
+        signal.signal(end, signal.default_int_handler)
     record = Record(options.json)
     names = options.only or list(PROOFS)
     if options.list:
