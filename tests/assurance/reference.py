@@ -273,9 +273,11 @@ def alike(one: str, other: str) -> bool:
     return 1 - len(a ^ b) / len(a | b) >= 0.9 - 1e-12
 
 
-def tied(values: list[float]) -> bool:
-    """Whether two of these, in order, are so near that the last bit decides, and are not the same."""
-    return any(a != b and abs(a - b) < 1e-12 for a, b in pairwise(values))
+def tied(values: Sequence[tuple[float, Any]]) -> bool:
+    """Whether two of these, in order, are so near that the last bit decides. What was added up to the same out of the same is the
+    same to the last bit in the database too; out of something else it may not be.
+    """
+    return any(abs(a - b) < 1e-12 and (a, made_of) != (b, others) for (a, made_of), (b, others) in pairwise(values))
 
 
 def search(
@@ -297,7 +299,7 @@ def search(
                  for language in {p.revision.language for p in scope}}  # fmt: skip
 
     # The lexical lane
-    scores, share, coverage, evidence = {}, {}, {}, {}
+    scores, share, coverage, evidence, made_of = {}, {}, {}, {}, {}
     for key, passage in by_id.items():
         words = passage.words
         counts = {word: words.count(word) for word in asked}
@@ -306,12 +308,13 @@ def search(
         weight = {word: (K1 + 1) * idf(len(scope), n) for word, n in frequency[passage.revision.language].items()}
         smooth = {word: idf(len(scope) + 100, n + 1) for word, n in frequency[passage.revision.language].items()}
         norm = K1 * (1 - B + B * len(words) / average)
+        made_of[key] = (tuple(counts.items()), len(words), passage.revision.language)
         scores[key] = math.fsum(weight[w] * n / (n + norm) for w, n in counts.items())
         share[key] = scores[key] / math.fsum(weight.values())
         coverage[key] = min(math.fsum(smooth[w] for w, n in counts.items() if n) / math.fsum(smooth.values()), 1)
         evidence[key] = min(math.fsum(smooth[w] * n / (n + norm) for w, n in counts.items()) / math.fsum(smooth.values()), 1)
     lexical = sorted(scores, key=lambda key: (-share[key], -scores[key], key))
-    sure &= not tied([share[key] for key in lexical]) and not tied(sorted(scores.values()))
+    sure &= not tied([(share[key], made_of[key]) for key in lexical])
     lexical_rank = {key: n for n, key in enumerate(lexical[:candidates], start=1)}
 
     # The dense lane
@@ -319,7 +322,7 @@ def search(
     if mode != "lexical" and embedding is not None:
         cosines = {key: cosine(p.chunk.vector, embedding) for key, p in by_id.items() if p.chunk.vector is not None}
     near = sorted((key for key in cosines if holds(by_id[key], phrases, excluded)), key=lambda key: (-cosines[key], key))
-    sure &= not tied([cosines[key] for key in near])
+    sure &= not tied([(cosines[key], None) for key in near])
     dense_rank = {key: n for n, key in enumerate(near[:candidates], start=1)}
 
     # Fusion
@@ -346,7 +349,7 @@ def search(
             relevance = math.sqrt(coverage.get(key, 0) * (its if key in cosines else evidence.get(key, 0)))
         hits.append(Hit(by_id[key], score, relevance, lexical_rank.get(key), scores.get(key), dense_rank.get(key), cosines.get(key)))
     hits.sort(key=lambda hit: (-hit.score, hit.passage.chunk.chunk_id))
-    sure &= not tied([hit.score for hit in hits])
+    sure &= not tied([(hit.score, None if fusion == "rrf" and mode == "hybrid" else (made_of.get(hit.passage.chunk.chunk_id), hit.cosine)) for hit in hits])
 
     # The k best, with caps, and near-duplicates under the first
     taken: list[Hit] = []
