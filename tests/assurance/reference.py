@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -46,6 +46,9 @@ class Revision:
     language: str = "en"
     tags: tuple[str, ...] = ()
     team: str | None = None  # its metadata
+    product: str | None = None
+    version: str | None = None
+    dated: date | None = None
     effective_from: datetime = ALWAYS
     effective_to: datetime = FOREVER
     verified: bool = True
@@ -207,6 +210,10 @@ def passes(document: Document, revision: Revision, wanted: dict[str, Any]) -> bo
             "source": lambda value: document.source in ([value] if isinstance(value, str) else value),
             "language": lambda value: revision.language in ([value] if isinstance(value, str) else value),
             "tags": lambda value: set(value) <= set(revision.tags),
+            "product": lambda value: revision.product in ([value] if isinstance(value, str) else value),
+            "version": lambda value: revision.version in ([value] if isinstance(value, str) else value),
+            "date_from": lambda value: revision.dated is not None and revision.dated >= date.fromisoformat(value),
+            "date_to": lambda value: revision.dated is not None and revision.dated <= date.fromisoformat(value),
             "metadata": lambda value: all(name == "team" and revision.team == its for name, its in value.items()),
         }[key](value)
         for key, value in wanted.items()

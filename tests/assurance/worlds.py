@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -29,6 +29,7 @@ DIMENSION = 4
 PERIODS = [datetime(year, 1, 1, tzinfo=UTC) for year in (2019, 2021, 2023)]
 OVER = datetime(2024, 6, 1, tzinfo=UTC)
 TIMES = [datetime(2018, 6, 1, tzinfo=UTC), datetime(2020, 6, 1, tzinfo=UTC), datetime(2022, 6, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)]  # fmt: skip
+DATES = (date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1))
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # "now", as far as the model is concerned: no period begins or ends later
 Connection = psycopg.Connection[Any]
 
@@ -109,9 +110,10 @@ class Twin:
                 ends = [sum(map(len, texts[: n + 1])) for n in range(len(texts))]
                 vectors = None if revision.chunks[0].vector is None else [str(list(chunk.vector or ())) for chunk in revision.chunks]
                 writer.execute(
-                    "select pgrag.stage_revision(%s, %s, %s, %s, %s, p_tags => %s, p_effective_from => %s, p_effective_to => %s, p_space => %s, p_metadata => %s)",
+                    "select pgrag.stage_revision(%s, %s, %s, %s, %s, p_tags => %s, p_effective_from => %s, p_effective_to => %s, p_space => %s, p_metadata => %s, p_product => %s, p_version => %s, p_dated => %s)",
                     (name, "".join(texts), revision.title, revision.language, revision.name, list(revision.tags), bound(revision.effective_from),
-                     bound(revision.effective_to), vectors and "toy", json.dumps({"team": revision.team} if revision.team else {})),
+                     bound(revision.effective_to), vectors and "toy", json.dumps({"team": revision.team} if revision.team else {}),
+                     revision.product, revision.version, revision.dated),
                 )  # fmt: skip
                 writer.execute(
                     "select pgrag.add_chunks(%s, %s, 1, %s, %s, %s, %s, p_embeddings => %s::public.vector[])",
@@ -182,7 +184,7 @@ def some_revision(dice: random.Random, name: str, known: list[str]) -> Revision:
         title=dice.choice(("", "", dice.choice(WORDS).capitalize())), language=dice.choice(("en", "en", "en", "xx")),
         tags=tuple(sorted(dice.sample(("new", "old", "draft"), dice.choice((0, 0, 1, 2))))), team=dice.choice((None, "ops", "law")),
         effective_from=dice.choice((reference.ALWAYS, *PERIODS)), effective_to=dice.choice((reference.FOREVER,) * 6 + (OVER,)),
-        verified=dice.random() < 0.93,
+        product=dice.choice((None, "tent", "boat")), version=dice.choice((None, "1", "2")), dated=dice.choice((None, *DATES)), verified=dice.random() < 0.93,
     )  # fmt: skip
 
 
@@ -299,10 +301,12 @@ def some_question(dice: random.Random, texts: list[str]) -> Question:
     if dice.random() < 0.2:
         model["as_of"] = dice.choice(TIMES) + timedelta(hours=dice.randrange(1000))
         request["as_of"] = model["as_of"].isoformat()
-    if dice.random() < 0.25:
+    if dice.random() < 0.3:
         request["filter"] = model["filter"] = dice.choice((
             {"source": dice.choice(SOURCES)}, {"tags": [dice.choice(("new", "old"))]}, {"metadata": {"team": dice.choice(("ops", "law"))}},
-            {"source": ["wiki", "nowhere"], "language": "xx"}, {"tags": ["new", "draft"], "language": ["en"]},
+            {"source": ["wiki", "nowhere"], "language": "xx"}, {"tags": ["new", "draft"], "language": ["en"]}, {"language": "xx"},
+            {"product": dice.choice(("tent", "boat"))}, {"product": ["tent", "car"], "version": "1"}, {"version": ["1", "2"]},
+            {"date_from": "2021-01-01"}, {"date_to": "2021-01-01"}, {"date_from": "2020-06-01", "date_to": "2021-06-01", "metadata": {"team": "ops"}},
         ))  # fmt: skip
     return Question(request, model)
 
