@@ -112,14 +112,20 @@ class Tenant:
     # ---- operations: each changes the state, or is refused ----
 
     def put_membership(self, group: str, member: str) -> None:
+        if group not in self.principals or member not in self.principals:
+            raise Refused("RG401")
+        if self.principals[group] != "group" or member == EVERYONE:
+            raise Refused("RG407")
         self.members.add((group, member))
 
     def drop_membership(self, group: str, member: str) -> None:
+        if (group, member) not in self.members:
+            raise Refused("RG401")
         self.members.discard((group, member))
 
     def drop_principal(self, name: str) -> None:
         """For good: a new one of the name is another."""
-        if name not in self.principals:
+        if name not in self.principals or name == EVERYONE:
             raise Refused("RG401")
         if self.principals.pop(name) == "user":
             self.dropped[name] += 1

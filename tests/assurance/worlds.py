@@ -133,18 +133,31 @@ class Twin:
         for source, document, revision, number, chunk_id in rows:
             self.model.documents[source, document].revisions[revision].chunks[number - 1].chunk_id = chunk_id
 
-    def set_access(self, source: str, name: str, readers: set[str]) -> None:
-        self.both("writer", lambda: self.model.set_access(source, name, readers), "select pgrag.set_access(%s, %s)", (name, sorted(readers)), source)
+    def set_access(self, source: str | None, name: str, readers: set[str], by: str = "writer") -> None:
+        self.of_document(by, source, lambda its: self.model.set_access(its, name, readers), "set_access(%s, %s", (name, sorted(readers)))
 
-    def activate(self, source: str, name: str, revision: str, expected: str | None = None, restore: bool = False) -> None:
-        self.both("writer", lambda: self.model.activate(source, name, revision, expected=expected, restore=restore),
-                  "select pgrag.activate(%s, %s, %s, %s)", (name, revision, expected, restore), source)  # fmt: skip
+    def activate(self, source: str | None, name: str, revision: str, expected: str | None = None, restore: bool = False, by: str = "writer") -> None:
+        self.of_document(by, source, lambda its: self.model.activate(its, name, revision, expected=expected, restore=restore),
+                         "activate(%s, %s, %s, %s", (name, revision, expected, restore))  # fmt: skip
 
-    def rollback(self, source: str, name: str, revision: str | None = None) -> None:
-        self.both("writer", lambda: self.model.rollback(source, name, revision), "select pgrag.rollback(%s, %s)", (name, revision), source)
+    def rollback(self, source: str | None, name: str, revision: str | None = None, by: str = "writer") -> None:
+        self.of_document(by, source, lambda its: self.model.rollback(its, name, revision), "rollback(%s, %s", (name, revision))
 
-    def delete(self, source: str, name: str) -> None:
-        self.both("writer", lambda: self.model.delete(source, name), "select pgrag.delete_document(%s)", (name,), source)
+    def delete(self, source: str | None, name: str, by: str = "writer") -> None:
+        self.of_document(by, source, lambda its: self.model.delete(its, name), "delete_document(%s", (name,))
+
+    def of_document(self, by: str, source: str | None, change: Callable[[str], None], call: str, parameters: Sequence[Any]) -> None:
+        """By the source's connector, or by an administrator, who has to name the source."""
+
+        def changed() -> None:
+            if source is None:
+                raise Refused("RG408")
+            change(source)
+
+        if by == "writer":
+            self.both("writer", changed, f"select pgrag.{call})", parameters, source)
+        else:
+            self.both("admin", changed, f"select pgrag.{call}, p_source => %s)", (*parameters, source))
 
 
 def bound(at: datetime) -> datetime | None:
@@ -217,7 +230,15 @@ def random_world(hands: Hands, name: str, dice: random.Random) -> Twin:
                     if revision.verified and dice.random() < 0.9:
                         model.activate(source, its, revision.name)
                         writer.execute("select pgrag.activate(%s, %s)", (its, revision.name))
-    for _ in range(dice.randint(2, 6)):
+                for _ in range(dice.choice((0, 0, 1, 2, 3)) if len(document.standing) > 1 else 0):  # back, and forth again
+                    named = dice.choice((None, *document.switches))
+                    if dice.random() < 0.6 and (named or len(document.standing) > 1):
+                        model.rollback(source, its, named)
+                        writer.execute("select pgrag.rollback(%s, %s)", (its, named))
+                    elif named:
+                        model.activate(source, its, named)
+                        writer.execute("select pgrag.activate(%s, %s)", (its, named))
+    for _ in range(dice.randint(3, 8)):
         change(twin, dice)
     twin.learn_chunk_ids()
     return twin
@@ -229,33 +250,36 @@ def change(twin: Twin, dice: random.Random) -> None:
     source, name = dice.choice(list(model.documents))
     document = model.documents[source, name]
     groups = [p for p, kind in model.principals.items() if kind == "group"]
+    anybody = [*model.principals, *groups, "user-0", "group-0", "nobody"]  # those that were dropped among them
     revision = dice.choice([*document.revisions, "nowhere"])
-    which = dice.randrange(10)
+    by = dice.choice(("writer", "writer", "admin"))
+    where = source if by == "writer" or dice.random() < 0.9 else None
+    name = name if dice.random() < 0.95 else "nowhere.md"
+    which = dice.randrange(11)
     if which == 0:
-        twin.delete(source, name)
-    elif which == 1:
-        twin.activate(source, name, revision, expected=dice.choice((None, None, document.active, "r1", "")), restore=dice.random() < 0.5)
-    elif which == 2:
-        twin.rollback(source, name, dice.choice((None, revision)))
+        twin.delete(where, name, by)
+    elif which in (1, 2):
+        twin.activate(where, name, revision, expected=dice.choice((None, None, document.active, "r1", "")), restore=dice.random() < 0.5, by=by)
     elif which == 3:
-        twin.set_access(source, name, set(dice.sample(list(model.principals), min(len(model.principals), dice.randint(0, 2)))))
-    elif which == 4 and model.members:
-        twin.drop_membership(*dice.choice(sorted(model.members)))
-    elif which == 5 and groups:
-        others = [p for p in model.principals if p != reference.EVERYONE]
-        twin.put_membership(dice.choice(groups), dice.choice(others))
-    elif which in (6, 9):
-        gone = dice.choice([*groups, *(p for p in model.principals if p != reference.EVERYONE), "nobody"])
+        twin.rollback(where, name, dice.choice((None, revision)), by)
+    elif which == 4:
+        twin.set_access(where, name, set(dice.sample(anybody, dice.randint(0, 2))), by)
+    elif which == 5:
+        twin.drop_membership(*dice.choice([*sorted(model.members), ("group-0", "user-0")]))
+    elif which == 6:
+        twin.put_membership(dice.choice([*groups, *anybody]), dice.choice(anybody))
+    elif which in (7, 8):
+        gone = dice.choice(anybody)
         kind = model.principals.get(gone)
         twin.drop_principal(gone)
-        if kind and dice.random() < 0.5:
+        if kind and gone not in model.principals and dice.random() < 0.5:
             twin.put_principal(gone, kind)  # another of the same name
-    elif which == 7:
+    elif which == 9 and document.name == name:
         twin.number += 1
         twin.write(source, [(name, some_revision(dice, f"s{twin.number}", []))])
         twin.learn_chunk_ids()
-    elif which == 8 and document.deleted and document.active:
-        twin.activate(source, name, document.active, restore=True)
+    elif which == 10 and document.deleted and document.active:
+        twin.activate(source, document.name, document.active, restore=True)
 
 
 # ---- random questions ----
