@@ -112,6 +112,8 @@ def judge_replies(twin: Twin, issued: list[Issued], tally: Tally) -> None:
         citations = [{"id": e["id"], "quote": e["text"][:7]} for e in packet["excerpts"]]
         check_reply(twin, reader, packet, {"answer": "It is so." if citations else "", "citations": citations}, ours, tally)
         tally.counts["replies that no longer hold"] += bool(ours)
+        bare = packet | {"excerpts": [{key: its for key, its in e.items() if key != "text"} for e in packet["excerpts"]]}
+        check_reply(twin, reader, bare, {"answer": "It is so." if citations else "", "citations": citations}, ours, tally)
         # Replies of another shape, and packets that were changed
         first = [] if not citations or isinstance(ours, str) else [(i, c) for i, c in ours if i == "e1"]
         for wrong, expected in (

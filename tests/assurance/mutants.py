@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,11 +92,14 @@ def of_functions(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
     for function in FUNCTIONS:
         name = function if "." in function else f"pgrag_private.{function}"
         for (body,) in superuser.execute("select pg_get_functiondef(oid) from pg_proc where (pronamespace::regnamespace || '.' || proname) = %s order by oid", (name,)):
+            seen: Counter[str] = Counter()
             head = body.index("\n", body.lower().index("language")) if "language" in body.lower() else 0
             for word, start, end in conditions(body):
                 if start > head:
                     neutral = "false" if word in ("or", "if", "elsif") else "true"
-                    yield Mutant(f"{function}: {word} {' '.join(body[start:end].split())}", f"{body[:start]} {neutral} {body[end:]}", of_function=True)
+                    what = f"{function}: {word} {' '.join(body[start:end].split())}"
+                    seen[what] += 1
+                    yield Mutant(what + (f" ({seen[what]})" if seen[what] > 1 else ""), f"{body[:start]} {neutral} {body[end:]}", of_function=True)
 
 
 def of_catalog(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
@@ -146,8 +150,28 @@ def reasons() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), reason) for pattern, reason in REASONS.items())
 
 
-REASONS: dict[str, str] = {}
-"""Why a mutant changes nothing that can be seen, by its name."""
+IDS = "ids are unique over all tenants: the rest of the key names the row alone"
+ROUTE = "decides how it is looked for, not what is found"
+NULL = "of null, the conditions after it refuse too"
+REASONS: dict[str, str] = {
+    r": (where|and|on) \(?\w+\.tenant_id = [\w.]+\)?( \(\d+\))?$": IDS,
+    r"^(verify_token: if (v_header|v_claims) is null|pgrag.validate_reply: if jsonb_typeof\((p_packet|p_reply|v_citation)\))": NULL,
+    r"^verify_token: and v_principal.kind = 'writer'$": "a source in a token that is no writer's was refused before",
+    r"^verify_token: and v_principal.kind = 'reader'$": "a principal of another kind may call no function that reads as somebody",
+    r"^verify_token: and p.dropped_at is null$": "closure refuses a dropped reader, and names are unique among those that are not",
+    r"^current_principal: (if octet_length\(v_setting\) > 2048|or cardinality\(v_fields\) <> 10)$": "a bound on work: nothing else has a valid MAC",
+    r"^current_principal: if clock_timestamp\(\) > transaction_timestamp\(\) \+ interval '1 hour'$": "takes an hour: tests/access/test_identity.py has it with a shorter one",
+    r"active_revision_id is not null( \(\d+\))?$": "a document without one joins no revision",
+    r"^filtered_revisions: (if p_index|and p_filter - 'source')": ROUTE,
+    r"^filtered_revisions: and d.document_id = r.document_id$": "the active revision is one of the document's own",
+    r"^filtered_revisions: and \(v_(languages|products|versions|tags|metadata) is null or (pgrag_private.facet_keys|r\.)": "the index's keys and the values are compared, each of which suffices but for a collision of hashes",
+    r"^filtered_revisions: or (pgrag_private.facet_keys|r\.(language|product|version|tags|metadata))": "the index's keys and the values are compared, each of which suffices but for a collision of hashes",
+    r"^search_scope: (having sum\(t.chunks\) > 0|if not p_listed|or v_scope.chunks > )": ROUTE,
+    r"^standing_revisions: and \(t.document_id = b.document_id\)$": "the revision names its document",
+    r"^pgrag.activate: (if v_revision.space_id is not null|and not exists|(where|and) s\.)": "there is one space here: tests/functions/test_spaces.py has several",
+    r"^acl_of: if v_acl_id is null$|^acl_of: (where a.tenant_id = p_tenant_id|and a.fingerprint = v_fingerprint) \(2\)$": "for two that make the same list at once: tests/isolation has them",
+}
+"""Why a mutant changes nothing that can be seen here, by a pattern of its name."""
 
 
 # ---- who looks ----

