@@ -167,24 +167,37 @@ def opened(lab: Lab) -> Iterator[Batch]:
     yield batch
 
 
-def compared(database: Database, seed: int, count: int = WORLDS, *, stop: bool = False) -> Tally:
+def compared(database: Database, seed: int, count: int = WORLDS, *, stop: bool = False, changes: int = 3) -> Tally:
     """A batch of worlds in this database; to the first that differs, if that is all that one wants to know."""
-    tally, dice = Tally(), random.Random(seed)
+    tally, dice, twins = Tally(), random.Random(seed), []
     with closing(Hands(database)) as hands:
         for number in range(count):
             name = f"w{seed}-{number}"
             try:
-                twin = worlds.random_world(hands, name, dice)
+                twins.append(twin := worlds.random_world(hands, name, dice))
                 issued = judge(twin, dice, tally)
-                for _ in range(dice.randint(2, 4)):  # and again, on connections that have answered, after something changed
+                for _ in range(dice.randint(changes - 1, changes + 1)):  # and again, on connections that have answered, after something changed
                     worlds.change(twin, dice)
                 judge_replies(twin, issued, tally)
                 judge(twin, dice, tally)
             except AssertionError as error:
                 tally.failures.append(f"{name}: {error}")
             if tally.failures and stop:
-                break
+                return tally
+        for twin in twins:  # what was done to the others changed nothing here
+            judge_views(twin, tally)
     return tally
+
+
+def judge_views(twin: Twin, tally: Tally) -> None:
+    """What each reader may browse."""
+    for reader in (name for name, kind in twin.model.principals.items() if kind == "user"):
+        with twin.hands.on("browser", twin.model.name, reader) as connection:
+            theirs = set(connection.execute("select chunk_id, revision from pgrag.chunks").fetchall())
+        ours = {(p.chunk.chunk_id, p.revision.name) for p in twin.model.visible(reader, EPOCH)}
+        tally.cases += 1
+        if theirs != ours:
+            tally.failures.append(f"{twin.model.name}, {reader}, pgrag.chunks after the other worlds: {sorted(ours ^ theirs)}")
 
 
 def broken(function: str, *changes: tuple[str, str]) -> Any:

@@ -253,12 +253,13 @@ def change(twin: Twin, dice: random.Random) -> None:
     document = model.documents[source, name]
     groups = [p for p, kind in model.principals.items() if kind == "group"]
     anybody = [*model.principals, *groups, "user-0", "group-0", "nobody"]  # those that were dropped among them
-    revision = dice.choice([*document.revisions, "nowhere"])
+    unfit = [r.name for r in document.revisions.values() if not r.verified or r.effective_from > EPOCH or r.name not in document.switches]
+    revision = dice.choice(unfit if unfit and dice.random() < 0.3 else [*document.revisions, "nowhere"])
     by = dice.choice(("writer", "writer", "admin"))
     where = source if by == "writer" or dice.random() < 0.9 else None
     name = name if dice.random() < 0.95 else "nowhere.md"
-    which = dice.randrange(11)
-    if which == 0:
+    which = dice.randrange(12)
+    if which in (0, 11):
         twin.delete(where, name, by)
     elif which in (1, 2):
         twin.activate(where, name, revision, expected=dice.choice((None, None, document.active, "r1", "")), restore=dice.random() < 0.5, by=by)
