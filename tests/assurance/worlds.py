@@ -270,7 +270,7 @@ def change(twin: Twin, dice: random.Random) -> None:
     elif which == 5:
         twin.drop_membership(*dice.choice([*sorted(model.members), ("group-0", "user-0")]))
     elif which == 6:
-        twin.put_membership(dice.choice([*groups, *anybody]), dice.choice(anybody))
+        twin.put_membership(dice.choice([*groups, *anybody]), dice.choice((*anybody, reference.EVERYONE, reference.EVERYONE)))
     elif which in (7, 8):
         gone = dice.choice(anybody)
         kind = model.principals.get(gone)
