@@ -26,6 +26,9 @@ class Tally:
     notes: list[str] = field(default_factory=list)  # worth saying on the page, each once
     figures: dict[str, float] = field(default_factory=dict)  # of all that the opened proof has seen so far
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts, self.notes + other.notes, self.figures | other.figures)
+
 
 @dataclass(frozen=True)
 class Lab:
