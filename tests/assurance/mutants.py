@@ -104,8 +104,12 @@ def of_functions(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
 
 def of_catalog(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
     """What one statement can open: policies, forced row-level security, privileges, and settings of functions."""
-    for policy, table, check in superuser.execute("select polname, polrelid::regclass::text, polwithcheck is not null and polqual is null from pg_policy where polrelid::regclass::text ~ 'pgrag' order by 2, 1"):
+    for policy, table, check, open_already in superuser.execute("""
+        select polname, polrelid::regclass::text, polqual is null, coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) = 'true'
+          from pg_policy where polrelid::regclass::text ~ 'pgrag' order by 2, 1"""):
         yield Mutant(f"policy {policy}: for everybody", f"alter policy {policy} on {table} to public")
+        if open_already:  # the engine's: it decides in its functions
+            continue
         yield Mutant(f"policy {policy}: true", f"alter policy {policy} on {table} {'with check' if check else 'using'} (true) ")
     tables = [row[0] for row in superuser.execute("select oid::regclass::text from pg_class where relkind = 'r' and relrowsecurity and relnamespace::regnamespace::text ~ 'pgrag' order by 1")]
     for table in tables:
@@ -355,7 +359,7 @@ PROOF = Proof(
     name="mutants",
     contracts=("A2", "A4", "A6", "A8"),
     unit="mutants",
-    target=790,
+    target=774,
     claim="a guard whose loss nothing notices, and that is not known to change nothing",
     opened=opened,
     controls={"a mutant that changes nothing": nothing_changed},
