@@ -35,7 +35,7 @@ FUNCTIONS = (
 )  # fmt: skip
 CONNECTIVE = re.compile(r"\b(where|and|or|on|if|elsif|having)\b", re.I)
 END = re.compile(r"\b(and|or|where|on|group|order|limit|offset|union|join|cross|left|returning|having|for|then|window|loop|return)\b|[;,)]", re.I)
-WORLDS, CHANGES = 8, 40  # in which the model tries a mutant, and of each of them
+WORLDS, CHANGES = 6, 60  # in which the model tries a mutant, and of each of them
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def change(twin: Twin, dice: random.Random) -> None:
     source, name = dice.choice(deleted if deleted and dice.random() < 0.3 else list(model.documents))
     document = model.documents[source, name]
     groups = [p for p, kind in model.principals.items() if kind == "group"]
-    anybody = [*model.principals, *groups, "user-0", "group-0", "nobody"]  # those that were dropped among them
+    anybody = [*model.principals, *groups, *(f"{kind}-{n}" for kind in ("user", "group") for n in range(3)), "nobody"]  # dropped ones among them
     unfit = [r.name for r in document.revisions.values() if not r.verified or r.effective_from > EPOCH or r.name not in document.switches]
     revision = dice.choice(unfit if unfit and dice.random() < 0.3 else [*document.revisions, "nowhere"])
     by = dice.choice(("writer", "writer", "admin"))
