@@ -24,7 +24,7 @@ INFERRED = [
     ("a reader", "whether something hidden is there: no better than the bound below", "the clock", "measured: see *timing*"),
     ("a reader", "with blocks over the whole tenant: roughly how much of it is hidden near a question", "the time, and `policy.dense_requested`, which depend on how far a graph is walked", "`isolation => 'strict'`"),
     ("a reader whose packet was issued before", "that an excerpt cannot be read any more; that it was deleted or superseded only while still permitted", "`pgrag.validate_reply`", "wanted"),
-    ("the next user of a pooled connection", "texts of prepared statements, and what else a session keeps", "`pg_prepared_statements`", "`discard all`; a principal is never carried over"),
+    ("the next user of a pooled connection", "texts of prepared statements, rows of a cursor `WITH HOLD`, and what else a session keeps", "`pg_prepared_statements`, `fetch`", "`discard all`; a principal is never carried over"),
     ("a writer", "documents of its own source; whether a name is a principal of its tenant; names of its tenant's spaces", "`pgrag.set_access` refuses an unknown reader", "wanted: a typing error would share with nobody"),
     ("an administrator", "principals, memberships, names of documents and revisions of its tenant, and who may read them", "`pgrag.list_…`", "wanted; no text"),
     ("an operator", "names of tenants, sources and spaces; how many chunks lie under each access list, by number", "`pgrag.list_…`, `index_status`, `space_status`, `doctor`", "wanted; no text, no names of documents or principals"),
