@@ -178,6 +178,8 @@ def compared(database: Database, seed: int, count: int = WORLDS, *, stop: bool =
                 issued = judge(twin, dice, tally)
                 for _ in range(dice.randint(changes - 1, changes + 1)):  # and again, on connections that have answered, after something changed
                     worlds.change(twin, dice)
+                    if stop and not tally.failures:
+                        judge_views(twin, tally)
                 judge_replies(twin, issued, tally)
                 judge(twin, dice, tally)
             except AssertionError as error:
