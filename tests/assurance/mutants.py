@@ -295,6 +295,7 @@ def mutants(database: Database) -> list[Mutant]:
 def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
     """Install it in a database of its own, and let everybody look until one notices."""
     tally = Tally()
+    reason = next((reason for pattern, reason in reasons() if pattern.search(mutant.name)), "")
     database = lab.databases.new()
     try:
         with database.superuser() as superuser:
@@ -305,7 +306,10 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
                 print(f"did not install: {mutant.name}: {error}")
                 return tally
         tally.cases = 1
-        for who in ("bad tokens", "the reference model", "twin worlds") if mutant.of_function else ("pgrag.doctor", "the reference model"):
+        looking = ["bad tokens", "the reference model", "twin worlds"] if mutant.of_function else ["pgrag.doctor", "the reference model"]
+        if not reason:  # where it matters, chance gets more worlds
+            looking += ["the reference model"] * 3
+        for who in looking:
             try:
                 noticed = LOOKING[who](database, dice)
             except (psycopg.Error, AssertionError) as error:
@@ -315,7 +319,6 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
                 return tally
     finally:
         lab.databases.drop(database)
-    reason = next((reason for pattern, reason in reasons() if pattern.search(mutant.name)), "")
     if reason:
         tally.counts["survived, changes nothing"] += 1
         tally.notes.append(f"{mutant.name} → {reason}")
