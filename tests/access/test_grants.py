@@ -52,7 +52,7 @@ READERS = ("search", "search_json", "packet", "packet_json", "validate_reply", "
            "writer_source")  # fmt: skip
 
 PINNED = [
-    "search_path=pg_catalog, pg_temp", "row_security=on", "jit=off",
+    "search_path=pg_catalog, pg_temp", "row_security=on", "jit=off", "geqo=off",
     "standard_conforming_strings=on", "transform_null_equals=off", "array_nulls=on", "gin_fuzzy_search_limit=0", "TimeZone=UTC",
     "DateStyle=ISO, YMD", "IntervalStyle=iso_8601", "bytea_output=hex", "extra_float_digits=1",
     "debug_print_parse=off", "debug_print_rewritten=off", "debug_print_plan=off",

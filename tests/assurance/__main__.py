@@ -124,7 +124,7 @@ class Record:
             record = json.loads(self._path.read_text(encoding="utf-8"))
             if record["sql_sha256"] == self._sql:
                 return record
-        return {"version": pgrag.__version__, "sql_sha256": self._sql, "postgresql": "", "cpus": os.cpu_count(), "date": "", "proofs": []}
+        return {"version": pgrag.__version__, "sql_sha256": self._sql, "postgresql": "", "cpus": os.cpu_count(), "date": "", "remarks": [], "proofs": []}
 
     def on(self, server: str) -> None:
         """Which server it is."""

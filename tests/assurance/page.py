@@ -57,6 +57,8 @@ def written(record: dict[str, Any]) -> str:
     lines += ["", "## Controls", "", "Each has to fail; the number is that of the batch in which it did.", "", "| proof | the guard that was taken out | failed in batch |", "|---|---|---|"]
     lines += [f"| {entry['proof']} | {name} | {took or '**not**'} |" for entry in record["proofs"] for name, took in entry["controls"].items()]
     lines += mutants(next((entry for entry in record["proofs"] if entry["proof"] == "mutants"), None))
+    if record.get("remarks"):
+        lines += ["", "## Remarks", "", *(f"- {remark}" for remark in record["remarks"])]
     if failures := [(entry["proof"], failure) for entry in record["proofs"] for failure in entry["failures"]]:
         lines += ["", "## Failures", "", *(f"- {proof}: `{failure.replace('`', chr(39))}`" for proof, failure in failures)]
     lines += ["", "## What can still be inferred", "", "| who | can learn | how | what bounds it |", "|---|---|---|---|"]

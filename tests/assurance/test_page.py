@@ -44,5 +44,7 @@ def test_the_page_is_written_from_the_record() -> None:
     assert (ROOT / "docs" / "assurance.md").read_text(encoding="utf-8") == written(record)
     assert {entry["proof"] for entry in record["proofs"]} == set(PROOFS)
     for entry in record["proofs"]:
-        assert entry["failed"] == len(entry["failures"]) == 0 and entry["cases"], entry["proof"]
+        assert entry["cases"], entry["proof"]
+        # A failure may be published before it is mended, with what is known of it.
+        assert not entry["failed"] or any(remark.startswith(f"{entry['proof']}: ") for remark in record["remarks"]), entry["proof"]
         assert set(entry["controls"]) == set(PROOFS[entry["proof"]].controls) and all(entry["controls"].values()), entry["proof"]

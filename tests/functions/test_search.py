@@ -128,7 +128,7 @@ def test_the_same_bytes_twice(corpus: World, mode: str) -> None:
             return answer
 
     first = ask()
-    for setting in ("enable_hashjoin = off", "enable_nestloop = off", "work_mem = '64kB'", "TimeZone = 'Asia/Tokyo'", "extra_float_digits = -10", "jit = off"):
+    for setting in ("enable_hashjoin = off", "enable_nestloop = off", "work_mem = '64kB'", "TimeZone = 'Asia/Tokyo'", "extra_float_digits = -10", "jit = off", "geqo_threshold = 2; set local cpu_index_tuple_cost = 1.7e308"):
         assert ask(setting) == first, setting
     assert len(first) > 1000 and ask(k=39) != first  # control
 
