@@ -170,6 +170,8 @@ REASONS: dict[str, str] = {
     r"^filtered_revisions: and d.document_id = r.document_id$": "the active revision is one of the document's own",
     r"^filtered_revisions: and \(v_(languages|products|versions|tags|metadata) is null or (pgrag_private.facet_keys|r\.)": "the index's keys and the values are compared, each of which suffices but for a collision of hashes",
     r"^filtered_revisions: or (pgrag_private.facet_keys|r\.(language|product|version|tags|metadata))": "the index's keys and the values are compared, each of which suffices but for a collision of hashes",
+    r"^filtered_revisions: where p_as_of is not null$": "nothing is in force at no time",
+    r"^pgrag.authenticate: a setting that outlives its transaction$": "its MAC is over the transaction: no other accepts it",
     r"^search_scope: (if p_search.isolation = 'auto'$|having sum\(t.chunks\) > 0|if not p_listed|or v_scope.chunks > )": ROUTE,
     r"^standing_revisions: and \(t.document_id = b.document_id\)$": "the revision names its document",
     r"^pgrag.activate: (if v_revision.space_id is not null|and not exists|(where|and) s\.)": "there is one space here: tests/functions/test_spaces.py has several",

@@ -331,7 +331,7 @@ def some_question(dice: random.Random, texts: list[str]) -> Question:
     if dice.random() < 0.3:
         request["filter"] = model["filter"] = dice.choice((
             {"source": dice.choice(SOURCES)}, {"tags": [dice.choice(("new", "old"))]}, {"metadata": {"team": dice.choice(("ops", "law"))}},
-            {"source": ["wiki", "nowhere"], "language": "xx"}, {"tags": ["new", "draft"], "language": ["en"]}, {"language": "xx"},
+            {"source": ["wiki", "nowhere"], "language": "xx"}, {"tags": ["new", "draft"], "language": ["en"]}, {"language": "xx"}, {"source": ["wiki", "handbook"], "language": "en"},
             {"product": dice.choice(("tent", "boat"))}, {"product": ["tent", "car"], "version": "1"}, {"version": ["1", "2"]},
             {"date_from": "2021-01-01"}, {"date_to": "2021-01-01"}, {"date_from": "2020-06-01", "date_to": "2021-06-01", "metadata": {"team": "ops"}},
         ))  # fmt: skip
