@@ -64,6 +64,7 @@ TOGETHER: dict[str, dict[str, Sequence[str]]] = {  # arguments that are good for
 # PostgreSQL's own errors, of the literals and casts before a function is called, or where its own words say all there is to say.
 ALLOWED = {
     "22P02": "a text that is no value of the parameter's type, such as a vector or JSON",
+    "22007": "a time that PostgreSQL 16 does not know, such as an infinite interval",
     "22P05": "JSON with \\u0000, which is no text in PostgreSQL",
     "22003": "a number beyond its type, such as JSON's of 140,000 digits",
     "22000": "a vector of no dimension or with NaN in it, or a range whose end is before its start",
