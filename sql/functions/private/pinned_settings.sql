@@ -15,8 +15,8 @@ create or replace function pgrag_private.pinned_settings(p_volatile boolean) ret
 language sql immutable parallel safe rows 16
 begin atomic
   select s.name, s.value
-    from (values ('row_security', 'on'), ('plan_cache_mode', case when p_volatile then 'force_generic_plan' else 'force_custom_plan' end), ('jit', 'off'), ('geqo', 'off'),
-                 ('standard_conforming_strings', 'on'), ('transform_null_equals', 'off'), ('array_nulls', 'on'), ('gin_fuzzy_search_limit', '0'),
+    from (values ('row_security', 'on'), ('plan_cache_mode', case when p_volatile then 'force_generic_plan' else 'force_custom_plan' end), ('jit', 'off'),
+                 ('geqo', 'off'), ('standard_conforming_strings', 'on'), ('transform_null_equals', 'off'), ('array_nulls', 'on'), ('gin_fuzzy_search_limit', '0'),
                  ('TimeZone', 'UTC'), ('DateStyle', 'ISO, YMD'), ('IntervalStyle', 'iso_8601'), ('bytea_output', 'hex'), ('extra_float_digits', '1'),
                  ('debug_print_parse', 'off'), ('debug_print_rewritten', 'off'), ('debug_print_plan', 'off')) as s (name, value);
 end;
