@@ -13,7 +13,7 @@ import psycopg
 from tests.assurance import reference, worlds
 from tests.assurance.proof import Batch, Lab, Proof, Tally
 from tests.assurance.worlds import ABSENT, EPOCH, Hands, Twin
-from tests.functions.patched import patched, scope_limit
+from tests.functions.patched import all_patched, scope_limit
 from tests.support import Database
 
 QUESTIONS = 12  # for each reader
@@ -153,16 +153,12 @@ def routed(database: Database, seed: int) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def opened(lab: Lab) -> Iterator[Batch]:
-    """Each batch in a database of its own."""
+def opened(lab: Lab, *changes: tuple[str, str, str]) -> Iterator[Batch]:
+    """Each batch in a database of its own. ``changes`` take guards out: function, text, replacement."""
 
     def batch(seed: int) -> Tally:
-        database = lab.databases.new()
-        try:
-            with routed(database, seed):
-                return compared(database, seed)
-        finally:
-            lab.databases.drop(database)
+        with lab.database() as database, routed(database, seed), all_patched(database, *changes):
+            return compared(database, seed, stop=bool(changes))
 
     yield batch
 
@@ -202,32 +198,17 @@ def judge_views(twin: Twin, tally: Tally) -> None:
             tally.failures.append(f"{twin.model.name}, {reader}, pgrag.chunks after the other worlds: {sorted(ours ^ theirs)}")
 
 
-def broken(function: str, *changes: tuple[str, str]) -> Any:
-    """The same with a guard taken out."""
-
-    @contextmanager
-    def opened(lab: Lab) -> Iterator[Batch]:
-        database = lab.databases.new()
-        try:
-            with patched(database, function, *changes):
-                yield lambda seed: compared(database, seed, stop=True)
-        finally:
-            lab.databases.drop(database)
-
-    return opened
-
-
 PROOF = Proof(
     name="reference model",
     contracts=("A3", "A4", "A5", "A6", "A8", "B2", "B5", "B7", "F1", "F3", "F5", "G2", "G3", "H3"),
     unit="result sets",
     target=1_000_000,
-    claim="a row that the reader may not see, a visible one missing, another order, score or packet than the model's",
+    claim="Every reader is given what the model gives, row for row, in the same order, with the same scores, in the same packet, and nothing else.",
     opened=opened,
     controls={
-        "deleted documents stay visible": broken("visible_revisions", (" and d.deleted_at is null", "")),
-        "dropped groups still count": broken("closure", (" AND (g.dropped_at IS NULL)", "")),
-        "a rollback withdraws nothing": broken("standing_revisions", ("(b.action = 'rollback'::text)", "false")),
-        "k1 is 1.3": broken("lexical_lane", ("2.2::float8 *", "2.3::float8 *")),
+        "deleted documents stay visible": lambda lab: opened(lab, ("visible_revisions", " and d.deleted_at is null", "")),
+        "dropped groups still count": lambda lab: opened(lab, ("closure", " AND (g.dropped_at IS NULL)", "")),
+        "a rollback withdraws nothing": lambda lab: opened(lab, ("standing_revisions", "(b.action = 'rollback'::text)", "false")),
+        "k1 is 1.3": lambda lab: opened(lab, ("lexical_lane", "2.2::float8 *", "2.3::float8 *")),
     },
 )

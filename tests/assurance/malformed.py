@@ -40,7 +40,8 @@ from pgrag.rerankers import load_reranker
 from pgrag.rerankers.mmr import MMR
 from pgrag.setup import load_corpus
 from tests.access.forge import BAD_TOKENS, claims, forge
-from tests.assurance.hostile import Catalog, Function, Seen, Session, quote
+from tests.assurance.grammar import Catalog, Function, quote
+from tests.assurance.hostile import Seen, Session
 from tests.assurance.proof import Batch, Lab, Proof, Tally
 from tests.endpoint import Endpoint
 from tests.functions.patched import patched
@@ -577,9 +578,7 @@ class Undone(Exception):
 
 @contextmanager
 def opened(lab: Lab, broken: Callable[[Database], AbstractContextManager[None]] | None = None) -> Iterator[Batch]:
-    database = lab.databases.new()
-    with ExitStack() as stack:
-        stack.callback(lab.databases.drop, database)
+    with lab.database() as database, ExitStack() as stack:
         callers = Callers(database)
         stack.callback(callers.close)
         python = Python(callers.world, Path(stack.enter_context(tempfile.TemporaryDirectory(dir=lab.folder))))

@@ -298,8 +298,7 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
     """Install it in a database of its own, and let everybody look until one notices."""
     tally = Tally()
     reason = next((reason for pattern, reason in reasons() if pattern.search(mutant.name)), "")
-    database = lab.databases.new()
-    try:
+    with lab.database() as database:
         with database.superuser() as superuser:
             try:
                 superuser.execute(mutant.sql)
@@ -319,8 +318,6 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
             if noticed:
                 tally.counts[f"noticed by {who}"] += 1
                 return tally
-    finally:
-        lab.databases.drop(database)
     if reason:
         tally.counts["survived, changes nothing"] += 1
         tally.notes.append(f"{mutant.name} → {reason}")
@@ -332,7 +329,7 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
 @contextmanager
 def opened(lab: Lab) -> Iterator[Batch]:
     """A batch is a mutant; after the last, the first with other worlds."""
-    with closing_database(lab) as database:
+    with lab.database() as database:
         found = mutants(database)
     step = next(n for n in range(int(len(found) * 0.618), len(found)) if coprime(n, len(found)))  # far from one to the next
     yield lambda seed: judged(lab, found[seed * step % len(found)], random.Random(seed))
@@ -345,18 +342,9 @@ def coprime(a: int, b: int) -> bool:
 
 
 @contextmanager
-def closing_database(lab: Lab) -> Iterator[Database]:
-    database = lab.databases.new()
-    try:
-        yield database
-    finally:
-        lab.databases.drop(database)
-
-
-@contextmanager
 def nothing_changed(lab: Lab) -> Iterator[Batch]:
     """Control: a mutant that changes a comment survives."""
-    with closing_database(lab) as database:
+    with lab.database() as database:
         mutants(database)
     yield lambda seed: judged(lab, Mutant("a comment", "comment on function pgrag.version() is 'Another comment.'"), random.Random(seed))
 
@@ -366,7 +354,7 @@ PROOF = Proof(
     contracts=("A2", "A4", "A6", "A8"),
     unit="mutants",
     target=774,
-    claim="a guard whose loss nothing notices, and that is not known to change nothing",
+    claim="The loss of each guard is noticed, or is known to change nothing that can be seen.",
     opened=opened,
     controls={"a mutant that changes nothing": nothing_changed},
     short=6,

@@ -41,7 +41,7 @@ def written(record: dict[str, Any]) -> str:
         "",
         "## What was tried",
         "",
-        "| proof | what no case may show | cases | of | failures | 95 % bound | seconds |",
+        "| proof | what holds in every case | cases | of | failures | 95 % bound | seconds |",
         "|---|---|---|---|---|---|---|",
     ]
     for entry in record["proofs"]:

@@ -8,12 +8,15 @@ and docs/assurance.md (__main__.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.server import Databases
+from tests.support import Database
+
+WORDED = 5  # failures of a batch that ``fail`` puts into words
 
 
 @dataclass
@@ -26,6 +29,10 @@ class Tally:
     notes: list[str] = field(default_factory=list)  # worth saying on the page, each once
     figures: dict[str, float] = field(default_factory=dict)  # of all that the opened proof has seen so far
 
+    def fail(self, text: str) -> None:
+        """Count a failure, and say what it was unless there are many."""
+        self.failures.append(text if len(self.failures) < WORDED else "as before")
+
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts, self.notes + other.notes, self.figures | other.figures)
 
@@ -36,6 +43,15 @@ class Lab:
 
     databases: Databases
     folder: Path
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """A database for a while."""
+        database = self.databases.new()
+        try:
+            yield database
+        finally:
+            self.databases.drop(database)
 
 
 Batch = Callable[[int], Tally]
@@ -50,7 +66,7 @@ class Proof:
     contracts: tuple[str, ...]
     unit: str  # what a case is, in the plural
     target: int  # cases of the full run
-    claim: str  # one sentence: what no case may show
+    claim: str  # one sentence: what holds in every case
     opened: Callable[[Lab], AbstractContextManager[Batch]]
     controls: Mapping[str, Callable[[Lab], AbstractContextManager[Batch]]]
     short: int = 1  # batches in make test

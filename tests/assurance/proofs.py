@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from tests.assurance import (
-    concurrency,
     crashes,
     differential,
     hostile,
     interference,
+    interleavings,
     malformed,
     mutants,
+    pool,
+    revocations,
     stateful,
+    switches,
     timing,
 )
 from tests.assurance.proof import Proof
 
 PROOFS: dict[str, Proof] = {
-    proof.name: proof
-    for proof in (
-        differential.PROOF, stateful.PROOF, mutants.PROOF, interference.PROOF, hostile.PROOF, *concurrency.PROOFS_HERE, crashes.PROOF,
-        timing.PROOF, malformed.PROOF,
+    module.PROOF.name: module.PROOF
+    for module in (
+        differential, stateful, mutants, interference, hostile, switches, revocations, interleavings, pool, crashes, timing, malformed,
     )
 }  # fmt: skip

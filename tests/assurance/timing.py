@@ -189,9 +189,7 @@ def median(numbers: Sequence[int]) -> float:
 
 @contextmanager
 def opened(lab: Lab, broken: Callable[[Database], AbstractContextManager[None]] | None = None, case: str = "") -> Iterator[Batch]:
-    database = lab.databases.new()
-    with ExitStack() as stack:
-        stack.callback(lab.databases.drop, database)
+    with lab.database() as database, ExitStack() as stack:
         clock = Clock(World(database))
         stack.enter_context(scope_limit(database))  # so small a corpus is read by its indexes, where isolation is 'auto'
         if broken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from tests.support import Database
 
@@ -23,6 +23,15 @@ def patched(database: Database, function: str, *changes: tuple[str, str]) -> Ite
             yield
         finally:
             superuser.execute(body)
+
+
+@contextmanager
+def all_patched(database: Database, *changes: tuple[str, str, str]) -> Iterator[None]:
+    """Several at once: function, text, replacement."""
+    with ExitStack() as stack:
+        for function, old, new in changes:
+            stack.enter_context(patched(database, function, (old, new)))
+        yield
 
 
 def scope_limit(database: Database, chunks: int = 0) -> AbstractContextManager[None]:

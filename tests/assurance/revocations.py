@@ -1,0 +1,250 @@
+"""What was taken from a reader is gone at commit, on every path, however the reader looks and whatever is open."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.together import NEAR
+from tests.functions.patched import all_patched
+from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
+
+Connection = psycopg.Connection[Any]
+
+PROBES = 32
+_TOPIC = 'select document, revision from pgrag.search(%(topic)s, 20, \'{}\', {}p_threshold => 0, p_token => %(token)s)'
+_REQUEST = '{{"question": "{}", "k": 20, "mode": "lexical", "threshold": 0{}}}'
+LOOK_BY: Mapping[str, str] = {
+    "lexical": _TOPIC.format("lexical", ""),
+    "dense": _TOPIC.format("dense", NEAR),
+    "hybrid": _TOPIC.format("hybrid", NEAR),
+    "strict": "select e ->> 'document', e ->> 'revision' from jsonb_array_elements(pgrag.search_json(%(strict)s, %(token)s) -> 'hits') e",
+    "packet": "select e ->> 'document', e ->> 'revision' from jsonb_array_elements(pgrag.packet_json(%(request)s, %(token)s) -> 'excerpts') e",
+    "excerpt": "select e ->> 'document', e ->> 'revision' from pgrag.excerpt(%(chunk)s, null, %(token)s) e",
+    "can_read": "select %(document)s::text, %(revision)s::text where pgrag.can_read('handbook', %(document)s, %(token)s)",
+    "validate_reply": """select %(document)s::text, %(revision)s::text
+        where (pgrag.validate_reply(%(packet)s, '{"answer": "So.", "citations": [{"id": "e1"}]}', %(token)s) -> 'valid')::boolean""",
+}  # fmt: skip
+BROWSE_BY: Mapping[str, str] = {
+    "documents view": "select document, revision from pgrag.documents",
+    "chunks view": "select document, revision from pgrag.chunks",
+}
+# What is said of an excerpt that is not to be had, of whatever is asked with a retired key, and of the packet of a reader who was dropped.
+REFUSED = {"RG401", "RG203", "RG501"}
+
+
+class Revoking:
+    """A tenant with documents, and connections that live as long as it: revokers, and readers with plans made before."""
+
+    def __init__(self, database: Database, seed: int, stack: ExitStack) -> None:
+        self.database, self.dice = database, random.Random(seed)
+        self.tenant = f"r{seed}-{time.monotonic_ns()}"
+        database.put_tenant(self.tenant)
+        database.put_principals(self.tenant, users=["alice", "bob"], groups={"outer": ["middle"], "middle": ["inner"], "inner": ["alice"]})
+        self.documents = [f"d{number}" for number in range(6)]
+        with database.writer(self.tenant, "handbook") as writer:
+            for number, document in enumerate(self.documents):
+                for revision in ("v1", "v2"):
+                    database.put_document(writer, document, f"Of topic{number} edition {revision} speaks.", revision=revision,
+                                          vectors=[[1, number / 10, 0]], readers=["bob"], activate=revision == "v1")  # fmt: skip
+        self.writer, self.admin, self.keys, self.reader, self.within, self.browser = (
+            stack.enter_context(psycopg.connect(database.dsn(f"app_{role}"), autocommit=True))
+            for role in ("writer", "admin", "keys", "reader", "reader", "browser")
+        )
+        self.tokens = {
+            "writer": database.token(self.tenant, "connector", "writer", source="handbook"),
+            "admin": database.token(self.tenant, "root", "admin"),
+            "bob": database.token(self.tenant, "bob"),
+        }
+        self.number = 0
+
+    def call(self, *statements: str, only: str = "") -> None:
+        """One transaction, of the connector or of an administrator."""
+        role = only or self.dice.choice(("writer", "admin"))
+        connection = self.writer if role == "writer" else self.admin
+        with connection.transaction():
+            connection.execute("select pgrag.authenticate(%s)", (self.tokens[role],))
+            for statement in statements:
+                connection.execute(statement)
+
+    def access(self, document: str, readers: str) -> str:
+        return f"select pgrag.set_access('{document}', '{{{readers}}}', 'handbook')"
+
+    def switch(self, document: str, revision: str) -> str:
+        return f"select pgrag.activate('{document}', '{revision}', p_restore => true, p_source => 'handbook')"
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """What lets the reader see a document, and what takes that away."""
+
+    readers: str
+    revoke: tuple[str, ...]
+    prepare: tuple[str, ...] = ()  # by an administrator, beforehand
+    restore: tuple[str, ...] = ()  # and afterwards
+    reader: str = "alice"
+    key: str = ""  # a key of its own, which is what is revoked
+    replaced: bool = False  # by another revision, which is seen then
+
+
+def revocations(world: Revoking, document: str) -> dict[str, Revocation]:
+    """Every way, on this document."""
+    n, there, away = world.number, "select pgrag.put_membership('{}', '{}')", "select pgrag.drop_membership('{}', '{}')"
+    group, person, drop = "select pgrag.put_principal('{}', 'group')", "select pgrag.put_principal('{}', 'user')", "select pgrag.drop_principal('{}')"
+
+    def chain(*names: str) -> tuple[str, ...]:
+        return (*(group.format(name) for name in names[:-1]), *(there.format(names[m], names[m + 1]) for m in range(len(names) - 1)))
+
+    def membership(group: str, member: str) -> Revocation:
+        return Revocation("outer,bob", (away.format(group, member),), restore=(there.format(group, member),))
+
+    return {
+        "access": Revocation("alice,bob", (world.access(document, "bob"),)),
+        "access of a group": Revocation("outer,bob", (world.access(document, "bob"),)),
+        "access, to another group": Revocation("outer,bob", (world.access(document, f"bob,x{n}"),), prepare=(group.format(f"x{n}"),)),
+        "membership": Revocation("inner,bob", (away.format("inner", "alice"),), restore=(there.format("inner", "alice"),)),
+        "membership below": membership("inner", "alice"),
+        "membership between": membership("middle", "inner"),
+        "membership above": membership("outer", "middle"),
+        "both ways of a diamond": Revocation(
+            f"t{n},bob", (away.format(f"t{n}", f"l{n}"), away.format(f"r{n}", "alice")),
+            prepare=(*chain(f"t{n}", f"l{n}", "alice"), group.format(f"r{n}"), there.format(f"t{n}", f"r{n}"), there.format(f"r{n}", "alice"))),
+        "group": Revocation(f"g{n},bob", (drop.format(f"g{n}"),), prepare=chain(f"g{n}", "alice")),
+        "group in a group": Revocation(f"g{n},bob", (drop.format(f"h{n}"),), prepare=chain(f"g{n}", f"h{n}", "alice")),
+        "reader": Revocation(f"u{n},bob", (drop.format(f"u{n}"),), prepare=(person.format(f"u{n}"),), reader=f"u{n}"),
+        "reader in a group": Revocation(f"g{n},bob", (drop.format(f"u{n}"),), prepare=(person.format(f"u{n}"), *chain(f"g{n}", f"u{n}")), reader=f"u{n}"),
+        "document": Revocation("outer,bob", (f"select pgrag.delete_document('{document}', 'handbook')",)),
+        "another revision": Revocation("outer,bob", (world.switch(document, "v2"),), replaced=True),
+        "rollback": Revocation("alice,bob", (f"select pgrag.rollback('{document}', p_source => 'handbook')",), replaced=True),
+        "key": Revocation("outer,bob", (), key=f"{world.tenant}-{n}"),
+    }  # fmt: skip
+
+
+def probe(world: Revoking, way: str, tally: Tally) -> None:
+    """Seen, revoked, and seen no more: in every way to look, in statements of their own and in a transaction that was open."""
+    world.number += 1
+    number = world.dice.randrange(len(world.documents))
+    document = world.documents[number]
+    case = revocations(world, document)[way]
+    revision, other = ("v2", "v1") if way == "rollback" else ("v1", "v2")
+    world.call(*case.prepare, world.access(document, case.readers),
+               *((world.switch(document, "v1"),) if revision == "v2" else ()), world.switch(document, revision), only="admin")  # fmt: skip
+    if case.key:
+        world.keys.execute("select pgrag.add_signing_key(%s, %s, %s, %s)", (case.key, SECRET, ISSUER, AUDIENCE))
+    token = world.database.token(world.tenant, case.reader, kid=case.key or KID)
+    asked: dict[str, Any] = {
+        "token": token, "topic": f"topic{number}", "document": document, "revision": revision,
+        "request": _REQUEST.format(f"topic{number}", ""), "strict": _REQUEST.format(f"topic{number}", ', "isolation": "strict"'),
+    }  # fmt: skip
+    asked["packet"] = world.reader.execute("select pgrag.packet_json(%(request)s, %(token)s)::text", asked).fetchone()[0]
+    excerpts = json.loads(asked["packet"])["excerpts"]
+    asked["chunk"] = excerpts[0]["chunk_id"] if excerpts else ""
+    where = f"{world.tenant}, probe {world.number}, {way} of {document}"
+
+    # The same looks before and after: five functions, each in a statement of its own or in the transaction that is open, and a view.
+    looks = [(name, LOOK_BY[name], world.dice.choice((world.reader, world.within))) for name in world.dice.sample(list(LOOK_BY), 5)]
+    looks += [(name, BROWSE_BY[name], world.browser) for name in world.dice.sample(list(BROWSE_BY), 1)]
+
+    def look(when: str, seen: bool) -> None:
+        for name, statement, connection in looks:
+            if name == "can_read" and not seen and case.replaced:
+                continue  # the document may be read, in the other revision
+            found = (document, revision) in ask(connection, statement, asked if connection is world.reader else asked | {"token": None}, where, tally)
+            tally.counts["reads"] += 1
+            if found is not seen:
+                within = "" if connection is world.reader else " in a transaction that was open"
+                tally.fail(f"{where}: {when}, {name}{within} {'shows' if found else 'does not show'} {revision}")
+
+    for connection in (world.within, world.browser):
+        connection.execute("begin")
+        connection.execute("select pgrag.authenticate(%s)", (token,))
+    try:
+        look("before", True)
+        if case.key:
+            world.keys.execute("select pgrag.retire_signing_key(%s)", (case.key,))
+        else:
+            administered = any(word in case.revoke[0] for word in ("membership", "principal"))
+            world.call(*case.revoke, only="admin" if administered else "")
+        look("after", False)
+        # Others keep what they had: nothing is taken from everybody.
+        kept = ask(world.reader, LOOK_BY["lexical"], asked | {"token": world.tokens["bob"]}, where, tally)
+        expected = (document, other if case.replaced else revision)
+        if (expected in kept) is (way == "document"):
+            tally.fail(f"{where}: afterwards bob sees {kept}")
+    finally:
+        for connection in (world.within, world.browser):
+            connection.execute("rollback")
+    world.call(*case.restore, only="admin")
+    tally.cases += 1
+    tally.counts[way] += 1
+
+
+def ask(connection: Connection, statement: str, asked: Mapping[str, Any], where: str, tally: Tally) -> list[tuple[Any, ...]]:
+    """The rows, or none where it is refused as it may be."""
+    try:
+        with connection.transaction():
+            return connection.execute(statement, asked).fetchall()
+    except psycopg.Error as error:
+        if error.sqlstate not in REFUSED:
+            tally.fail(f"{where}: {statement.split('(')[0]}: {error}")
+        return []
+
+
+def revoked(database: Database, seed: int) -> Tally:
+    """So many probes in a tenant of their own, every way as often."""
+    tally = Tally()
+    with ExitStack() as stack:
+        world = Revoking(database, seed, stack)
+        ways = list(revocations(world, "d0"))
+        order = (ways * (PROBES // len(ways) + 1))[:PROBES]
+        world.dice.shuffle(order)
+        for way in order:
+            probe(world, way, tally)
+    return tally
+
+
+@contextmanager
+def revoking(lab: Lab, *changes: tuple[str, str, str], cached: bool = False) -> Iterator[Batch]:
+    """``changes``: function, text, replacement. ``cached``: access lists are those that a session saw first."""
+    with lab.database() as database, ExitStack() as stack:
+        stack.enter_context(all_patched(database, *changes))
+        if cached:
+            with database.superuser() as superuser:
+                superuser.execute("alter function pgrag_private.permitted_acls rename to asked_acls")
+                superuser.execute("""
+                    create function pgrag_private.permitted_acls(p_tenant_id bigint, p_reader_id bigint) returns setof bigint language plpgsql stable as $$
+                    declare v_name text := format('kept.acls_%s_%s', p_tenant_id, p_reader_id);
+                    begin
+                      if coalesce(current_setting(v_name, true), '') = '' then
+                        perform set_config(v_name, array(select pgrag_private.asked_acls(p_tenant_id, p_reader_id))::text, false);
+                      end if;
+                      return query select unnest(current_setting(v_name)::bigint[]);
+                    end $$;
+                    alter function pgrag_private.permitted_acls owner to pgrag_engine""")
+        yield partial(revoked, database)
+
+
+PROOF = Proof(
+    name="revocations",
+    contracts=("A2", "A6", "B4", "B8", "H3"),
+    unit="probes",
+    target=10_000,
+    claim="What was revoked is not shown by any function or view in a statement that begins after the commit, in a transaction that was open either.",
+    opened=revoking,
+    controls={
+        "access lists kept from before": partial(revoking, cached=True),
+        "a tombstone hides nothing": lambda lab: revoking(lab, ("visible_revisions", "d.deleted_at is null", "true")),
+        "a reply is not checked again": lambda lab: revoking(
+            lab, ("pgrag.validate_reply", "not found or v_chunk.revision_id <> all (v_scope)", "not found")),
+        "keys that are retired still count": lambda lab: revoking(lab, ("current_principal", "and k.retired_at is null", "")),
+    },
+)  # fmt: skip

@@ -1,0 +1,218 @@
+"""Readers while documents are switched: each read is of one revision, whole, and never older than the one before."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.together import ACKNOWLEDGED, BEGUN, COUNTS, DONE, NEAR, numbers, processes
+from tests.support import Database
+
+Connection = psycopg.Connection[Any]
+
+READERS, SWITCHES, READS_EACH = 4, 20, 205
+
+
+@dataclass(frozen=True)
+class Storm:
+    """What a reading process has to know."""
+
+    reader: str
+    browser: str
+    token: str
+    seed: int
+    torn: bool = False  # read by a function that looks twice
+
+
+def passages_of(edition: int) -> int:
+    """How many passages an edition has: its neighbours have other numbers."""
+    return 2 + edition % 3
+
+
+def whole(rows: Sequence[tuple[str, str]]) -> int | str:
+    """Revision and text of what was seen, to the one edition that it is all of, or to what is wrong."""
+    editions = {int(revision[1:]) for revision, _ in rows} | {int(text.split("edition ")[1].split(".")[0]) for _, text in rows}
+    if len(editions) != 1:
+        return f"a mix of editions {sorted(editions)}" if editions else "nothing"
+    (edition,) = editions
+    if len({text for _, text in rows}) != passages_of(edition) or len(rows) != passages_of(edition):
+        return f"{len(rows)} passages of edition {edition}, which has {passages_of(edition)}"
+    return edition
+
+
+def counted(rows: Sequence[tuple[str, int]]) -> int | str:
+    """The same of a list of documents: revision and number of passages."""
+    if len(rows) != 1:
+        return f"{len(rows)} documents"
+    edition = int(rows[0][0][1:])
+    return edition if rows[0][1] == passages_of(edition) else f"edition {edition} with {rows[0][1]} passages"
+
+
+_SEARCH = "select revision, text from pgrag.search('refund rule', 20, '{}', {}p_threshold => 0, p_token => %s)"
+_PACKET = """select e ->> 'revision', e ->> 'text' from jsonb_array_elements(
+               pgrag.packet_json('{"question": "refund rule", "k": 20, "mode": "lexical", "threshold": 0}', %s) -> 'excerpts') e"""
+_LOOK = """select 'v' || split_part(split_part(t, 'edition ', 2), '.', 1), t from unnest(public.look_twice()) t"""
+READ_BY: Mapping[str, tuple[str, str, int, int]] = {  # role, statement, how many a pipeline, how often a pipeline of it comes
+    "chunks view": ("browser", "select revision, text from pgrag.chunks", 16, 10),
+    "documents view": ("browser", "select revision, chunks from pgrag.documents", 16, 6),
+    "dense search": ("reader", _SEARCH.format("dense", NEAR), 8, 4),
+    "lexical search": ("reader", _SEARCH.format("lexical", ""), 4, 2),
+    "hybrid search": ("reader", _SEARCH.format("hybrid", NEAR), 4, 1),
+    "packet": ("reader", _PACKET, 4, 1),
+    "one snapshot": ("reader", _SEARCH.format("dense", NEAR), 4, 1),  # REPEATABLE READ: all of them see the same
+}
+
+
+def keep_reading(storm: Storm, number: int) -> Tally:
+    """Read until told to stop. Each statement has a snapshot of its own, those of a pipeline too."""
+    dice, tally, last = random.Random(storm.seed * READERS + number), Tally(), -1
+    names = list(READ_BY)
+    weights = [often for *_, often in READ_BY.values()]
+    with psycopg.connect(storm.reader, autocommit=True) as reader, psycopg.connect(storm.browser, autocommit=True) as browser:
+        while not numbers()[DONE]:
+            (name,) = dice.choices(names, weights)
+            role, statement, times, _ = READ_BY[name]
+            if storm.torn:
+                role, statement, times, name = "reader", _LOOK, 1, "two statements"
+            connection = browser if role == "browser" else reader
+            floor = numbers()[ACKNOWLEDGED]
+            with connection.pipeline():
+                if role == "browser":
+                    connection.execute("begin")
+                    connection.execute("select pgrag.authenticate(%s)", (storm.token,))
+                elif name == "one snapshot":
+                    connection.execute("begin isolation level repeatable read")
+                cursors = [connection.execute(statement, (storm.token,) if "%s" in statement else None) for _ in range(times)]
+                if role == "browser" or name == "one snapshot":
+                    connection.execute("commit")
+            ceiling = numbers()[BEGUN]
+            seen = [_outcome(name, cursor.fetchall()) for cursor in cursors]
+            for n, edition in enumerate(seen):
+                tally.counts["reads"] += 1
+                where = f"seed {storm.seed}, reader {number}, by {name}:"
+                if isinstance(edition, str):
+                    tally.fail(f"{where} {edition}")
+                elif edition < last:
+                    tally.fail(f"{where} edition {edition} after {last}")
+                elif not floor <= edition <= ceiling:
+                    tally.fail(f"{where} edition {edition}, while {floor} to {ceiling} could be in force")
+                elif name == "one snapshot" and edition != seen[0]:
+                    tally.fail(f"{where} edition {edition} at look {n} of a snapshot that had {seen[0]}")
+                else:
+                    # That it happens shows that the statements of a pipeline, and of a transaction, have each its own snapshot.
+                    tally.counts["switches seen within a pipeline"] += n > 0 and edition > last
+                    last = edition
+            tally.counts[f"reads by {name}"] += len(seen)
+            numbers()[COUNTS + number] += len(seen)
+    return tally
+
+
+def _outcome(name: str, rows: list[Any]) -> int | str:
+    if name == "documents view":
+        return counted(rows)
+    if name == "two statements":
+        editions = sorted({int(revision[1:]) for revision, _ in rows})
+        return editions[0] if len(editions) == 1 else f"a mix of editions {editions}"
+    return whole(rows)
+
+
+Activate = Callable[[Connection, str, int], None]
+
+
+def activate(writer: Connection, token: str, edition: int) -> None:
+    """The next edition, half of the time naming the one before."""
+    expected = f"v{edition - 1}" if edition % 2 else None
+    with writer.transaction():
+        writer.execute("select pgrag.authenticate(%s)", (token,))
+        (changed,) = writer.execute("select pgrag.activate('rules.md', %s, %s)", (f"v{edition}", expected)).fetchone()
+    assert changed
+
+
+def activate_in_two(writer: Connection, token: str, edition: int) -> None:
+    """What no activation is: the old one away, and, once that is committed, the new one there."""
+    for statement in ("select pgrag.delete_document('rules.md')", f"select pgrag.activate('rules.md', 'v{edition}', p_restore => true)"):
+        with writer.transaction():
+            writer.execute("select pgrag.authenticate(%s)", (token,))
+            writer.execute(statement)
+
+
+def storm(database: Database, pool: ProcessPoolExecutor, shared: Any, seed: int, *, switch: Activate = activate,
+          reads_each: int = READS_EACH, torn: bool = False) -> Tally:  # fmt: skip
+    """A tenant with one document of many editions, put in force one after the other while processes read."""
+    tenant = f"s{seed}-{time.monotonic_ns()}"
+    database.put_tenant(tenant)
+    database.put_principals(tenant, users=["alice"])
+    with database.writer(tenant, "handbook") as writer:
+        for edition in range(SWITCHES + 1):
+            texts = [f"Refund rule {number} of edition {edition}. " for number in range(passages_of(edition))]
+            vectors = [[1, number / 10, 0] for number in range(len(texts))]
+            database.put_document(writer, "rules.md", texts, revision=f"v{edition}", vectors=vectors,
+                                  readers=["alice"] if edition == 0 else None, activate=edition == 0)  # fmt: skip
+    if torn:
+        look_twice(database, tenant)
+    shared[:] = [0] * len(shared)
+    task = Storm(database.dsn("app_reader"), database.dsn("app_browser"), database.token(tenant, "alice"), seed, torn)
+    reading = [pool.submit(keep_reading, task, number) for number in range(READERS)]
+    token = database.token(tenant, "connector", "writer", source="handbook")
+    switched = 0
+    try:
+        with psycopg.connect(database.dsn("app_writer"), autocommit=True) as writer:
+            for edition in range(1, SWITCHES + 1):
+                while sum(shared[COUNTS:]) < reads_each * edition and not any(reader.done() for reader in reading):
+                    time.sleep(0.0005)
+                shared[BEGUN] = edition
+                switch(writer, token, edition)
+                shared[ACKNOWLEDGED] = edition
+                switched += 1
+    finally:
+        shared[DONE] = 1
+    return sum((reader.result(60) for reader in reading), start=Tally(switched))
+
+
+def look_twice(database: Database, tenant: str) -> None:
+    """A function that looks at the first passage in force, and a moment later, in another statement, at the second."""
+    look = """(select c.text from pgrag_data.document d join pgrag_data.chunk c on c.revision_id = d.active_revision_id
+               join pgrag_data.tenant t on t.tenant_id = d.tenant_id where t.tenant = '{}' and c.chunk_no = {})"""
+    with database.superuser() as superuser:
+        superuser.execute(
+            "create or replace function public.look_twice() returns text[] language plpgsql volatile security definer as $$ declare v_first text := "
+            f"{look.format(tenant, 1)}; begin perform pg_sleep(0.001); return array[v_first, {look.format(tenant, 2)}]; end $$"
+        )
+
+
+@contextmanager
+def switching(lab: Lab, *, volatile: bool = False, **how: Any) -> Iterator[Batch]:
+    with lab.database() as database, processes(READERS) as (pool, shared):
+        if volatile:
+            with database.superuser() as superuser:
+                superuser.execute("""
+                    do $$ declare v_function regprocedure; begin
+                      for v_function in select p.oid from pg_proc p where p.pronamespace in ('pgrag'::regnamespace, 'pgrag_private'::regnamespace)
+                                           and p.provolatile = 's' loop
+                        execute format('alter function %s volatile', v_function);
+                      end loop; end $$""")
+        yield lambda seed: storm(database, pool, shared, seed, **how)
+
+
+PROOF = Proof(
+    name="switches",
+    contracts=("B4",),
+    unit="activations",
+    target=5_000,
+    claim="No read during activations is a mix of two revisions, lacks a passage, is older than what was committed when it began, or goes back.",
+    opened=switching,
+    controls={
+        "a reader of two statements": partial(switching, torn=True, reads_each=8),
+        "functions that do not keep their caller's snapshot": partial(switching, volatile=True, reads_each=8),
+        "a switch in two transactions": partial(switching, switch=activate_in_two, reads_each=8),
+    },
+)
