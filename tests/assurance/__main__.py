@@ -40,7 +40,6 @@ def main() -> int:
     for end in (signal.SIGINT, signal.SIGTERM):  # in the background too, where a shell has it ignored
         signal.signal(end, signal.default_int_handler)
     record = Record(options.json)
-    names = options.only or list(PROOFS)
     if options.list:
         for entry in record.read()["proofs"]:
             print(f"{entry['proof']:24} {entry['cases']:>12,} of {entry['target']:>12,} {entry['unit']}, {len(entry['failures'])} failures")
@@ -51,7 +50,7 @@ def main() -> int:
         with psycopg.connect(dsn) as connection:
             record.on(connection.execute("show server_version").fetchone()[0])
         try:
-            for name in names:
+            for name in options.only or PROOFS:
                 bad |= run(PROOFS[name], lab, record, 60 * options.minutes)
         except KeyboardInterrupt:
             say("interrupted: the same command goes on from here")

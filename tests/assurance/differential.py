@@ -12,7 +12,8 @@ import psycopg
 
 from tests.assurance import reference, worlds
 from tests.assurance.proof import Batch, Lab, Proof, Tally
-from tests.assurance.worlds import ABSENT, EPOCH, Hands, Twin
+from tests.assurance.reference import NOW
+from tests.assurance.worlds import ABSENT, Hands, Twin
 from tests.functions.patched import all_patched, scope_limit
 from tests.support import Database
 
@@ -39,7 +40,7 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[Issued]:
     everything = [chunk for d in model.documents.values() for r in d.revisions.values() for chunk in r.chunks]
     partial = False
     for reader in [*users, *nobodies]:
-        seen = model.visible(reader, EPOCH)
+        seen = model.visible(reader, NOW)
         shown = {p.chunk.chunk_id for p in seen}
         questions = [worlds.some_question(dice, [p.chunk.text for p in seen]) for _ in range(QUESTIONS)]
         budgets = [dice.choice((60, 120, 300, 2000)) + len(q.request["question"]) for q in questions[:PACKETS]]
@@ -101,7 +102,7 @@ def judge_replies(twin: Twin, issued: list[Issued], tally: Tally) -> None:
     passages = {c.chunk_id: (d, r) for d in model.documents.values() for r in d.revisions.values() for c in r.chunks}
     for reader, dropped, packet, question in issued:
         ours: Any = []
-        now = {p.chunk.chunk_id for p in model.visible(reader, EPOCH, question.model.get("as_of"))}
+        now = {p.chunk.chunk_id for p in model.visible(reader, NOW, question.model.get("as_of"))}
         for excerpt in packet["excerpts"]:
             document, _ = passages[excerpt["chunk_id"]]
             if excerpt["chunk_id"] not in now:
@@ -192,7 +193,7 @@ def judge_views(twin: Twin, tally: Tally) -> None:
     for reader in (name for name, kind in twin.model.principals.items() if kind == "user"):
         with twin.hands.on("browser", twin.model.name, reader) as connection:
             theirs = set(connection.execute("select chunk_id, revision from pgrag.chunks").fetchall())
-        ours = {(p.chunk.chunk_id, p.revision.name) for p in twin.model.visible(reader, EPOCH)}
+        ours = {(p.chunk.chunk_id, p.revision.name) for p in twin.model.visible(reader, NOW)}
         tally.cases += 1
         if theirs != ours:
             tally.failures.append(f"{twin.model.name}, {reader}, pgrag.chunks after the other worlds: {sorted(ours ^ theirs)}")

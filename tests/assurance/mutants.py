@@ -13,10 +13,10 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from math import gcd
 from typing import Any
 
 import psycopg
@@ -149,11 +149,6 @@ def by_hand(superuser: psycopg.Connection[Any]) -> Iterator[Mutant]:
         yield Mutant(f"{helper}: volatile", f"alter function {signature} volatile")
 
 
-@cache
-def reasons() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), reason) for pattern, reason in REASONS.items())
-
-
 IDS = "ids are unique over all tenants: the rest of the key names the row alone"
 ROUTE = "decides how it is looked for, not what is found"
 NULL = "of null, the conditions after it refuse too"
@@ -205,13 +200,6 @@ def complaints(database: Database) -> set[tuple[str, str, str | None]]:
     """What pgrag.doctor finds wrong."""
     with database.role("operator") as operator:
         return set(operator.execute("select check_name, severity, object from pgrag.doctor() where severity in ('error', 'warning')").fetchall())
-
-
-def by_doctor(database: Database, dice: random.Random) -> str:
-    return "; ".join(repr(complaint) for complaint in sorted(complaints(database) - _healthy.get(database.admin_dsn, set()), key=repr))
-
-
-_healthy: dict[str, set[tuple[str, str, str | None]]] = {}  # of a new installation, by server
 
 
 def by_identity(database: Database, dice: random.Random) -> str:
@@ -281,24 +269,18 @@ def by_identity(database: Database, dice: random.Random) -> str:
     return ""
 
 
-LOOKING: dict[str, Callable[[Database, random.Random], str]] = {
-    "bad tokens": by_identity, "the reference model": by_model, "twin worlds": by_twins, "pgrag.doctor": by_doctor,
-}  # fmt: skip
-
-
 def mutants(database: Database) -> list[Mutant]:
     """All of them, in one order."""
     with database.superuser() as superuser:
-        found = [*of_functions(superuser), *by_hand(superuser), *of_catalog(superuser)]
-    _healthy[database.admin_dsn] = complaints(database)
-    return found
+        return [*of_functions(superuser), *by_hand(superuser), *of_catalog(superuser)]
 
 
 def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
     """Install it in a database of its own, and let everybody look until one notices."""
     tally = Tally()
-    reason = next((reason for pattern, reason in reasons() if pattern.search(mutant.name)), "")
+    reason = next((reason for pattern, reason in REASONS.items() if re.search(pattern, mutant.name)), "")
     with lab.database() as database:
+        before = complaints(database)
         with database.superuser() as superuser:
             try:
                 superuser.execute(mutant.sql)
@@ -307,12 +289,14 @@ def judged(lab: Lab, mutant: Mutant, dice: random.Random) -> Tally:
                 print(f"did not install: {mutant.name}: {error}")
                 return tally
         tally.cases = 1
-        looking = ["bad tokens", "the reference model", "twin worlds"] if mutant.of_function else ["pgrag.doctor", "the reference model"]
+        by_doctor = ("pgrag.doctor", lambda *_: "; ".join(map(repr, complaints(database) - before)))
+        model, identity, twins = ("the reference model", by_model), ("bad tokens", by_identity), ("twin worlds", by_twins)
+        looking = [identity, model, twins] if mutant.of_function else [by_doctor, model]
         if not reason:  # where it matters, chance gets more worlds
-            looking += ["the reference model"] * 3
-        for who in looking:
+            looking += [model] * 3
+        for who, look in looking:
             try:
-                noticed = LOOKING[who](database, dice)
+                noticed = look(database, dice)
             except (psycopg.Error, AssertionError) as error:
                 noticed = repr(error)
             if noticed:
@@ -331,21 +315,13 @@ def opened(lab: Lab) -> Iterator[Batch]:
     """A batch is a mutant; after the last, the first with other worlds."""
     with lab.database() as database:
         found = mutants(database)
-    step = next(n for n in range(int(len(found) * 0.618), len(found)) if coprime(n, len(found)))  # far from one to the next
+    step = next(n for n in range(int(len(found) * 0.618), len(found)) if gcd(n, len(found)) == 1)  # far from one to the next
     yield lambda seed: judged(lab, found[seed * step % len(found)], random.Random(seed))
-
-
-def coprime(a: int, b: int) -> bool:
-    while b:
-        a, b = b, a % b
-    return a == 1
 
 
 @contextmanager
 def nothing_changed(lab: Lab) -> Iterator[Batch]:
     """Control: a mutant that changes a comment survives."""
-    with lab.database() as database:
-        mutants(database)
     yield lambda seed: judged(lab, Mutant("a comment", "comment on function pgrag.version() is 'Another comment.'"), random.Random(seed))
 
 

@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 
 from tests.assurance import differential, reference, worlds
 from tests.assurance.proof import Batch, Lab, Proof, Tally
-from tests.assurance.reference import Chunk, Revision
-from tests.assurance.worlds import EPOCH, SOURCES, Hands, Twin
+from tests.assurance.reference import NOW, Chunk, Revision
+from tests.assurance.worlds import SOURCES, Hands, Twin
 from tests.functions.patched import all_patched
 from tests.support import Database
 
@@ -143,7 +143,7 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
                 return
             tally.cases += 1
             for reader in USERS:
-                ours = {(p.chunk.chunk_id, p.revision.name, p.number) for p in self.twin.model.visible(reader, EPOCH)}
+                ours = {(p.chunk.chunk_id, p.revision.name, p.number) for p in self.twin.model.visible(reader, NOW)}
                 with hands.on("browser", self.twin.model.name, reader) as browser:
                     theirs = set(browser.execute("select chunk_id, revision, chunk_no from pgrag.chunks").fetchall())
                 assert theirs == ours, f"pgrag.chunks of {reader}"

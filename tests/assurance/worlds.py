@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from tests.assurance import reference
-from tests.assurance.reference import Answer, Chunk, Refused, Revision, Tenant
+from tests.assurance.reference import NOW, Answer, Chunk, Refused, Revision, Tenant
 from tests.support import Database
 
 WORDS = ("zorbak", "klimot", "vantur", "poldem", "grisp", "brunt", "flokt", "hamdok", "jurt", "kwomp", "lendurk", "mirbat",
@@ -30,7 +30,6 @@ PERIODS = [datetime(year, 1, 1, tzinfo=UTC) for year in (2019, 2021, 2023)]
 OVER, LATER = datetime(2024, 6, 1, tzinfo=UTC), datetime(2999, 1, 1, tzinfo=UTC)
 TIMES = [datetime(2018, 6, 1, tzinfo=UTC), datetime(2020, 6, 1, tzinfo=UTC), datetime(2022, 6, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)]  # fmt: skip
 DATES = (date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1))
-EPOCH = reference.NOW
 Connection = psycopg.Connection[Any]
 
 
@@ -228,7 +227,7 @@ def random_world(hands: Hands, name: str, dice: random.Random) -> Twin:
                 model.set_access(source, its, readers)
                 writer.execute("select pgrag.set_access(%s, %s)", (its, sorted(readers)))
                 for revision in document.revisions.values():
-                    if revision.verified and revision.effective_from < EPOCH and dice.random() < 0.9:
+                    if revision.verified and revision.effective_from < NOW and dice.random() < 0.9:
                         model.activate(source, its, revision.name)
                         writer.execute("select pgrag.activate(%s, %s)", (its, revision.name))
                 for _ in range(dice.choice((0, 0, 1, 2, 3)) if len(document.standing) > 1 else 0):  # back, and forth again
@@ -253,7 +252,7 @@ def change(twin: Twin, dice: random.Random) -> None:
     document = model.documents[source, name]
     groups = [p for p, kind in model.principals.items() if kind == "group"]
     anybody = [*model.principals, *groups, *(f"{kind}-{n}" for kind in ("user", "group") for n in range(3)), "nobody"]  # dropped ones among them
-    unfit = [r.name for r in document.revisions.values() if not r.verified or r.effective_from > EPOCH or r.name not in document.switches]
+    unfit = [r.name for r in document.revisions.values() if not r.verified or r.effective_from > NOW or r.name not in document.switches]
     revision = dice.choice(unfit if unfit and dice.random() < 0.3 else [*document.revisions, "nowhere"])
     by = dice.choice(("writer", "writer", "admin"))
     where = source if by == "writer" or dice.random() < 0.9 else None
@@ -340,7 +339,7 @@ def some_question(dice: random.Random, texts: list[str]) -> Question:
 
 def answered(twin: Twin, reader: str, question: Question) -> Answer:
     """By the model."""
-    return reference.search(twin.model, reader, EPOCH, **question.model)
+    return reference.search(twin.model, reader, NOW, **question.model)
 
 
 def differences(expected: Answer, found: dict[str, Any]) -> list[str]:
