@@ -14,9 +14,11 @@ def main() -> int:
     names = [
         module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")
     ]
-    if len(sys.argv) < 2 or sys.argv[1] not in names:
-        print(f"usage: python -m benchmarks {{{','.join(names)}}} [--help]", file=sys.stderr)
-        return 2
+    asked = sys.argv[1:2] in (["--help"], ["-h"])
+    if asked or len(sys.argv) < 2 or sys.argv[1] not in names:
+        usage = f"usage: python -m benchmarks {{{','.join(names)}}} [--help]"
+        print(usage, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     name = sys.argv.pop(1)
     sys.argv[0] = f"python -m benchmarks {name}"
     result: int = importlib.import_module(f"benchmarks.{name}").main()

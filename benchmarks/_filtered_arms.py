@@ -38,8 +38,8 @@ class Arm(Protocol):
     def visited(self, question: Asked) -> dict[str, Any]:
         """``rows`` that were visited for a question, ``buffers``, and ``plan`` in a few words."""
 
-    def index_bytes(self) -> int:
-        """Of the indexes that the vectors are found with."""
+    def index_bytes(self) -> dict[str, int]:
+        """Of the indexes that the vectors are found with: ``all``, and what parts of it there are."""
 
 
 # -- Loading ------------------------------------------------------------------------------------------------
@@ -335,9 +335,16 @@ class Pgrag:
             "plan": self.policy(question).get("dense_route", ""),
         }
 
-    def index_bytes(self) -> int:
-        """As Arm says: the blocks' graphs; an exact scan has none."""
-        return bytes_of(self._connection, "n.nspname like 'pgrag%' and m.amname = 'hnsw'")
+    def index_bytes(self) -> dict[str, int]:
+        """As Arm says: the blocks' graphs, and of these ``of_lists`` those of single access lists; an exact scan has none."""
+        graphs = "n.nspname = 'pgrag_block' and m.amname = 'hnsw'"
+        of_lists = """exists (select from pg_index i join pg_class t on t.oid = i.indrelid
+                                join pgrag_data.dense_block b on t.relname = 'b' || b.block_id
+                               where i.indexrelid = c.oid and b.acl_id is not null)"""
+        return {
+            "all": bytes_of(self._connection, graphs),
+            "of_lists": bytes_of(self._connection, f"{graphs} and {of_lists}"),
+        }
 
 
 class Peer:
@@ -369,9 +376,9 @@ class Peer:
         """As Arm says."""
         return explain(self._connection, self.SEARCH, (question.vector,))
 
-    def index_bytes(self) -> int:
+    def index_bytes(self) -> dict[str, int]:
         """As Arm says."""
-        return bytes_of(self._connection, "n.nspname = 'peer' and m.amname in ('hnsw', 'diskann')")
+        return {"all": bytes_of(self._connection, "n.nspname = 'peer' and m.amname in ('hnsw', 'diskann')")}
 
 
 class Rls(Peer):

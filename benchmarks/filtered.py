@@ -97,7 +97,10 @@ def parser() -> argparse.ArgumentParser:
         help="sizes, as 100k,1M (100k)",
     )
     parser.add_argument(
-        "--only", type=lambda text: text.split(","), metavar="A,B", help="only these cells, as 1% or 100k/1%"
+        "--only",
+        type=lambda text: text.split(","),
+        metavar="A,B",
+        help="only these cells, as 1%% or 100k/1%%",
     )
     parser.add_argument(
         "--arms",
@@ -276,12 +279,13 @@ class Size:
                 len(its) < min(K, question.reader.chunks) for its, question in zip(found, asked, strict=True)
             )
             visited = float(np.mean([its["rows"] for its in looked]))
+            size = arm.index_bytes()
             values: dict[str, tuple[float, dict[str, Any]]] = {
                 "p50_ms": (middle[name], {"ratio": middle[name] / middle["rls_hnsw"], "ratio_to": "rls_hnsw"} if "rls_hnsw" in middle else {}),
                 "p95_ms": (_metrics.percentile(times[name], 0.95), {}),
                 "short_results": (short, {}),
                 "rows_visited": (visited, {"visible": visible, "of_visible": visited / visible, "buffers": float(np.mean([its["buffers"] for its in looked]))}),
-                "index_bytes": (arm.index_bytes(), {}),
+                "index_bytes": (size.pop("all"), size),
             }  # fmt: skip
             if name != "plain" or cell == "100%":  # elsewhere it finds what the reader may not see
                 values["recall@10"] = (
