@@ -1,4 +1,5 @@
 """A server whose processes are all killed at once, at any moment of what writes: then each state is one that the model allows.
+And the same of a connection that is lost (lost.py).
 
 ``kill -9`` of every process loses what PostgreSQL had in memory, and not what the kernel had: it shows that nothing is half done
 and that what was acknowledged had been written, and says nothing about disks that lie when the power fails. Every fourth server is
@@ -13,6 +14,7 @@ import json
 import os
 import random
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -107,15 +109,38 @@ class Wreck:
     server: embedded.EmbeddedServer
     database: Database
     databases: Databases
+    severed: bool = False  # connections are lost, and the server goes on
     state: State = field(default_factory=dict)
     usual: dict[str, float] = field(default_factory=dict)  # seconds that each operation takes, once it is connected
     connected: threading.Event = field(default_factory=threading.Event)
+    connection: Connection | None = None  # what the operation under way is done by, where that is known
     since: float = 0
     killed: Counter[str] = field(default_factory=Counter)
     number: int = 0
     old: str = ""  # digests of a database of the version before, and of one that was upgraded undisturbed
     upgraded: str = ""
     rows: str = ""
+
+    def strike(self, dice: random.Random) -> float:
+        """What is to happen while something is under way, and the seconds until all stands still again."""
+        if self.severed:
+            return self.sever(at_the_client=dice.random() < 0.5)
+        return self.restart(dice.uniform(0, 0.2) if dice.random() < 0.25 else None)
+
+    def sever(self, at_the_client: bool) -> float:
+        """Lose the connection, at the client's end or the server's, and wait until the server has done with it."""
+        began = time.monotonic()
+        others = "from pg_stat_activity where usename in ('app_writer', 'app_operator', 'pgrag_test_installer') and backend_type = 'client backend'"
+        with psycopg.connect(self.server.superuser_dsn, autocommit=True) as superuser:
+            if at_the_client and self.connection is not None:
+                self.killed["lost by the client"] += 1
+                with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.connection.fileno())) as end:  # it may be closed by now
+                    end.shutdown(socket.SHUT_RDWR)
+            else:
+                self.killed["ended by the server"] += superuser.execute(f"select count(pg_terminate_backend(pid)) {others}").fetchone()[0]
+            while superuser.execute(f"select count(*) {others}").fetchone() != (0,):
+                time.sleep(0.002)
+        return time.monotonic() - began
 
     def restart(self, again: float | None = None) -> float:
         """Kill every process, and start it again; ``again``: kill it so many seconds into its recovery, too. The seconds that all took."""
@@ -162,9 +187,9 @@ class Wreck:
 
     # Writing.
 
-    def begin(self) -> None:
+    def begin(self, connection: Connection | None = None) -> None:
         """Whoever is to be killed has come as far as having somebody to kill."""
-        self.since = time.monotonic()
+        self.since, self.connection = time.monotonic(), connection
         self.connected.set()
 
     def do(self, operation: Operation) -> None:
@@ -181,7 +206,7 @@ class Wreck:
             for group in [[call] for call in calls] if apart else [calls]:
                 with writer.transaction():
                     writer.execute("select pgrag.authenticate(%s)", (token,))
-                    self.begin()
+                    self.begin(writer)
                     for statement, arguments in group:
                         writer.execute(statement, arguments)
                 time.sleep(apart)
@@ -208,7 +233,7 @@ class Wreck:
         """All that there is to do, each step a transaction of its own."""
         done = []
         with psycopg.connect(self.database.dsn("app_operator"), autocommit=True) as operator:
-            self.begin()
+            self.begin(operator)
             for _ in range(100):
                 action, remaining = operator.execute("select action, remaining from pgrag.maintain('0')").fetchone()
                 done.append(action)
@@ -259,7 +284,8 @@ class Wreck:
         with self.database.superuser() as superuser:
             if gaps := superuser.execute("select g.* from pgrag_data.tenant t cross join lateral pgrag_private.ledger_gaps(t.tenant_id) g").fetchall():
                 said.append(f"the ledger lacks {gaps}")
-            said += unsound(superuser, tally, catalogs)
+            if not self.severed:
+                said += unsound(superuser, tally, catalogs)
             tables = {name for (name,) in superuser.execute("select relname::text from pg_class where relnamespace = 'pgrag_block'::regnamespace and relkind = 'r'")}
             blocks = superuser.execute("select 'b' || block_id, vectors, state from pgrag_data.dense_block").fetchall()
             if tables != {name for name, *_ in blocks}:
@@ -350,14 +376,14 @@ def start(folder: Path, settings: Mapping[str, str]) -> embedded.EmbeddedServer:
 
 
 @contextmanager
-def wreck(lab: Lab, *, upgrades: bool = True, **settings: str) -> Iterator[Wreck]:
+def wreck(lab: Lab, *, upgrades: bool = True, severed: bool = False, **settings: str) -> Iterator[Wreck]:
     """A server that waits for its disk, with a few documents, a block's worth of vectors, and a database of the version before."""
     folder = Path(tempfile.mkdtemp(prefix="crash-", dir=lab.folder))
     server = start(folder, settings)
     made: Wreck | None = None
     try:
         databases = Databases(server.superuser_dsn)
-        made = Wreck(folder, settings, server, databases.new(), databases)
+        made = Wreck(folder, settings, server, databases.new(), databases, severed)
         furnish(made)
         if upgrades:
             furnish_old(made)
@@ -506,7 +532,7 @@ Sabotage = Callable[[Wreck, list[Operation]], None]
 
 
 def killed_during(made: Wreck, operation: Operation, dice: random.Random) -> tuple[bool, float]:
-    """Do it, and kill the server at a moment at which it is probably under way; whether it was acknowledged, and what the restart took."""
+    """Do it, and kill the server at a moment at which it is probably under way; whether it was acknowledged, and what it took until all stood still."""
     done: list[float] = []
     failed: list[BaseException] = []
 
@@ -526,7 +552,7 @@ def killed_during(made: Wreck, operation: Operation, dice: random.Random) -> tup
     thread.start()
     made.connected.wait(10)
     time.sleep(max(0, made.since + wait - time.monotonic()))
-    took = made.restart(dice.uniform(0, 0.2) if dice.random() < 0.25 else None)
+    took = made.strike(dice)
     thread.join(60)
     if failed:
         raise failed[0]
@@ -551,7 +577,7 @@ def kill(made: Wreck, kind: str, dice: random.Random, tally: Tally, seed: int, s
         if acknowledged:
             del allowed["before"]
         tally.counts[f"{kind}, {'acknowledged' if acknowledged else 'under way'}"] += 1
-        tally.counts["milliseconds of restarts"] += int(1000 * took)
+        tally.counts["milliseconds until all stood still"] += int(1000 * took)
         if sabotage:
             sabotage(made, [])
         stored = made.stored()
@@ -584,7 +610,7 @@ def kill_upgrade(made: Wreck, dice: random.Random, tally: Tally, where: str) -> 
     copy_old(made, name)
     acknowledged, took = killed_during(made, Operation("upgrade", lambda: upgrade(made, name), lambda state: state), dice)
     tally.counts[f"upgrade, {'acknowledged' if acknowledged else 'under way'}"] += 1
-    tally.counts["milliseconds of restarts"] += int(1000 * took)
+    tally.counts["milliseconds until all stood still"] += int(1000 * took)
     found = digest(made, name)
     if found not in ((made.upgraded,) if acknowledged else (made.old, made.upgraded)):
         tally.failures.append(f"{where}: it is neither the version before nor this one")
@@ -594,8 +620,9 @@ def kill_upgrade(made: Wreck, dice: random.Random, tally: Tally, where: str) -> 
         upgrade(made, name)
         if digest(made, name) != made.upgraded or contents(made, name) != made.rows:
             tally.failures.append(f"{where}: upgraded afterwards, it is not what it is undisturbed")
-    with Database(made.server.superuser_dsn, name).superuser() as superuser:
-        tally.failures += [f"{where}: {fault}" for fault in unsound(superuser, tally, True)]
+    if not made.severed:
+        with Database(made.server.superuser_dsn, name).superuser() as superuser:
+            tally.failures += [f"{where}: {fault}" for fault in unsound(superuser, tally, True)]
     with psycopg.connect(made.server.superuser_dsn, autocommit=True) as superuser:
         superuser.execute(sql.SQL("drop database {}").format(sql.Identifier(name)))
     if (stored := made.stored()) != made.state:  # the other database was killed, too
@@ -616,9 +643,9 @@ def difference(stored: State, wanted: State) -> str:
 
 
 @contextmanager
-def crashing(lab: Lab, kinds: tuple[str, ...] = KINDS, sabotage: Sabotage | None = None, **settings: str) -> Iterator[Batch]:
+def crashing(lab: Lab, kinds: tuple[str, ...] = KINDS, sabotage: Sabotage | None = None, severed: bool = False, **settings: str) -> Iterator[Batch]:
     """A batch is a kill of each kind. After a failure the rest is left out: the model is no longer of this server."""
-    with wreck(lab, upgrades="upgrade" in kinds, **settings) as made:
+    with wreck(lab, upgrades="upgrade" in kinds, severed=severed, **settings) as made:
 
         def batch(seed: int) -> Tally:
             tally, dice = Tally(), random.Random(seed)

@@ -8,6 +8,7 @@ from tests.assurance import (
     hostile,
     interference,
     interleavings,
+    lost,
     malformed,
     mutants,
     pool,
@@ -21,6 +22,6 @@ from tests.assurance.proof import Proof
 PROOFS: dict[str, Proof] = {
     module.PROOF.name: module.PROOF
     for module in (
-        differential, stateful, mutants, interference, hostile, switches, revocations, interleavings, pool, crashes, timing, malformed,
+        differential, stateful, mutants, interference, hostile, switches, revocations, interleavings, pool, crashes, lost, timing, malformed,
     )
 }  # fmt: skip
