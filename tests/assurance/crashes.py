@@ -30,7 +30,7 @@ import psycopg
 from psycopg import sql
 
 from pgrag import _sql, embedded
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.server import Databases, install
 from tests.support import AUDIENCE, ISSUER, KID, ROLES, SECRET, Database
 
@@ -692,9 +692,9 @@ PROOF = Proof(
     claim="Killed at any moment, a server comes back with all that was acknowledged, nothing by halves, sound indexes, and goes on where it was.",
     opened=crashing,
     controls={
-        "commits that do not wait for the log": partial(crashing, kinds=("activate", "access"), synchronous_commit="off", wal_writer_delay="10s"),
-        "a writer that commits between its steps": partial(crashing, kinds=("ingest",), sabotage=in_pieces),
-        "an index that missed what was written": partial(crashing, kinds=("maintain",), sabotage=unready),
+        "commits that do not wait for the log": Control(partial(crashing, kinds=("activate", "access"), synchronous_commit="off", wal_writer_delay="10s"), ""),
+        "a writer that commits between its steps": Control(partial(crashing, kinds=("ingest",), sabotage=in_pieces), ""),
+        "an index that missed what was written": Control(partial(crashing, kinds=("maintain",), sabotage=unready), ""),
     },
     needs=missing,
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from tests.assurance import reference, worlds
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.assurance.reference import NOW
 from tests.assurance.worlds import ABSENT, Hands, Twin
 from tests.functions.patched import all_patched, scope_limit
@@ -207,9 +207,9 @@ PROOF = Proof(
     claim="Every reader is given what the model gives, row for row, in the same order, with the same scores, in the same packet, and nothing else.",
     opened=opened,
     controls={
-        "deleted documents stay visible": lambda lab: opened(lab, ("visible_revisions", " and d.deleted_at is null", "")),
-        "dropped groups still count": lambda lab: opened(lab, ("closure", " AND (g.dropped_at IS NULL)", "")),
-        "a rollback withdraws nothing": lambda lab: opened(lab, ("standing_revisions", "(b.action = 'rollback'::text)", "false")),
-        "k1 is 1.3": lambda lab: opened(lab, ("lexical_lane", "2.2::float8 *", "2.3::float8 *")),
+        "deleted documents stay visible": Control(lambda lab: opened(lab, ("visible_revisions", " and d.deleted_at is null", "")), ""),
+        "dropped groups still count": Control(lambda lab: opened(lab, ("closure", " AND (g.dropped_at IS NULL)", "")), ""),
+        "a rollback withdraws nothing": Control(lambda lab: opened(lab, ("standing_revisions", "(b.action = 'rollback'::text)", "false")), ""),
+        "k1 is 1.3": Control(lambda lab: opened(lab, ("lexical_lane", "2.2::float8 *", "2.3::float8 *")), ""),
     },
 )

@@ -29,7 +29,7 @@ from psycopg import pq
 
 from tests.access.watch import Secret, World, canary
 from tests.assurance.grammar import GROUPS, Catalog, Grammar, quote
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.functions.patched import patched
 from tests.support import ROLES, Database
 
@@ -369,9 +369,9 @@ PROOF = Proof(
     claim="No statement that an application role runs makes a secret of another tenant, of a hidden document or of a key come out in rows, notices, errors or plans.",
     opened=opened,
     controls={
-        "a policy that lets all roles read chunks": partial(opened, broken=open_table),
-        "views without their policies": partial(opened, broken=open_view),
-        "an error that quotes a hidden passage": partial(opened, broken=talkative_error),
-        "signing keys that may be selected": partial(opened, broken=readable_keys),
+        "a policy that lets all roles read chunks": Control(partial(opened, broken=open_table), ""),
+        "views without their policies": Control(partial(opened, broken=open_view), ""),
+        "an error that quotes a hidden passage": Control(partial(opened, broken=talkative_error), ""),
+        "signing keys that may be selected": Control(partial(opened, broken=readable_keys), ""),
     },
 )

@@ -12,7 +12,7 @@ import psycopg
 from tests.access import hidden
 from tests.access.hidden import HANDS
 from tests.access.model import WORDS
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.functions.patched import all_patched
 from tests.support import Database
 
@@ -112,8 +112,8 @@ PROOF = Proof(
     claim="Not a byte of an answer or an error differs with what the reader may not see.",
     opened=opened,
     controls={
-        "chunks are counted over the tenant": lambda lab: opened(lab, ("search_scope", "sum(v.chunk_count)", "(select sum(r.chunk_count) from pgrag_data.revision r where r.tenant_id = p_tenant_id)"), pairs=13),
-        "internal numbers are shown": lambda lab: opened(lab, ("describe_chunk", "'section', c.section", "'section', (SELECT count(*) FROM pgrag_data.chunk x)"), pairs=13),
-        "an error names the document": lambda lab: opened(lab, ("not_found", "'Check the name;", "(select count(*)::text from pgrag_data.document) || 'Check the name;"), pairs=13),
+        "chunks are counted over the tenant": Control(lambda lab: opened(lab, ("search_scope", "sum(v.chunk_count)", "(select sum(r.chunk_count) from pgrag_data.revision r where r.tenant_id = p_tenant_id)"), pairs=13), ""),
+        "internal numbers are shown": Control(lambda lab: opened(lab, ("describe_chunk", "'section', c.section", "'section', (SELECT count(*) FROM pgrag_data.chunk x)"), pairs=13), ""),
+        "an error names the document": Control(lambda lab: opened(lab, ("not_found", "'Check the name;", "(select count(*)::text from pgrag_data.document) || 'Check the name;"), pairs=13), ""),
     },
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from tests.assurance.proof import WORDED, Batch, Lab, Proof, Tally
+from tests.assurance.proof import WORDED, Batch, Control, Lab, Proof, Tally
 from tests.assurance.together import NEAR
 from tests.functions.patched import all_patched, patched, scope_limit
 from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
@@ -587,12 +587,12 @@ PROOF = Proof(
     claim=f"In all {len(EVERY_ORDER):,} orders of the steps of two or three small transactions, each answer and the final state are those of a short model.",
     opened=interleaving,
     controls={
-        "an activation that holds no lock and compares nothing": lambda lab: interleaving(
+        "an activation that holds no lock and compares nothing": Control(lambda lab: interleaving(
             lab, ("switch_revision", " for no key update", ""),
-            ("switch_revision", "\n     and d.active_revision_id is not distinct from v_locked.active_revision_id", ""), only="activate and activate"),
-        "a reply is not checked again": lambda lab: interleaving(lab, ("pgrag.validate_reply", _CHECKED, "not found"), only="delete and validate"),
-        "a key that is retired still counts": lambda lab: interleaving(lab, ("current_principal", "and k.retired_at is null", ""), only="keys"),
-        "a block that forgets what changed": lambda lab: interleaving(
-            lab, ("compared_revisions", "where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)", "where false"), only="maintain and activate"),
+            ("switch_revision", "\n     and d.active_revision_id is not distinct from v_locked.active_revision_id", ""), only="activate and activate"), ""),
+        "a reply is not checked again": Control(lambda lab: interleaving(lab, ("pgrag.validate_reply", _CHECKED, "not found"), only="delete and validate"), ""),
+        "a key that is retired still counts": Control(lambda lab: interleaving(lab, ("current_principal", "and k.retired_at is null", ""), only="keys"), ""),
+        "a block that forgets what changed": Control(lambda lab: interleaving(
+            lab, ("compared_revisions", "where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)", "where false"), only="maintain and activate"), ""),
     },
 )  # fmt: skip

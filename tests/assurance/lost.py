@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.assurance.crashes import crashing, in_pieces, missing
-from tests.assurance.proof import Proof
+from tests.assurance.proof import Control, Proof
 
 PROOF = Proof(
     name="lost connections",
@@ -14,6 +14,6 @@ PROOF = Proof(
     target=1_000,
     claim="A connection lost at any moment leaves all of what it did or nothing, and what is done again goes on from there.",
     opened=partial(crashing, severed=True),
-    controls={"a writer that commits between its steps": partial(crashing, kinds=("ingest",), sabotage=in_pieces, severed=True)},
+    controls={"a writer that commits between its steps": Control(partial(crashing, kinds=("ingest",), sabotage=in_pieces, severed=True), "")},
     needs=missing,
 )

@@ -42,7 +42,7 @@ from pgrag.setup import load_corpus
 from tests.access.forge import BAD_TOKENS, claims, forge
 from tests.assurance.grammar import Catalog, Function, quote
 from tests.assurance.hostile import Seen, Session
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.endpoint import Endpoint
 from tests.functions.patched import patched
 from tests.support import ROLES, Database
@@ -613,7 +613,7 @@ PROOF = Proof(
     claim="No input of whatever shape to a function, a file or a session ends in anything but an answer, a refusal in pgrag's words, or one of a few of PostgreSQL's own errors.",
     opened=opened,
     controls={
-        "an internal error": partial(opened, broken=internal_error),
-        "arrays whose lengths are not compared": partial(opened, broken=unchecked_lengths),
+        "an internal error": Control(partial(opened, broken=internal_error), ""),
+        "arrays whose lengths are not compared": Control(partial(opened, broken=unchecked_lengths), ""),
     },
 )

@@ -23,7 +23,7 @@ import psycopg
 
 from tests.access.forge import BAD_TOKENS
 from tests.assurance import differential, interference
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.support import Database
 
 # What decides who sees what. Ranking is not here: it has no guard.
@@ -332,7 +332,7 @@ PROOF = Proof(
     target=774,
     claim="The loss of each guard is noticed, or is known to change nothing that can be seen.",
     opened=opened,
-    controls={"a mutant that changes nothing": nothing_changed},
+    controls={"a mutant that changes nothing": Control(nothing_changed, "")},
     short=6,
     control_batches=1,
 )

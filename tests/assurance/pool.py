@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.assurance.together import NEAR, processes
 from tests.functions.patched import all_patched
 from tests.support import PASSWORD, Database
@@ -307,10 +307,10 @@ PROOF = Proof(
     claim="Behind a transaction-pooling proxy nobody sees another's row: whoever proves nothing is refused, whatever the one before left or did.",
     opened=pooling,
     controls={
-        "a principal that outlives its transaction": lambda lab: pooling(
+        "a principal that outlives its transaction": Control(lambda lab: pooling(
             lab, ("pgrag.authenticate", "v_setting), true)", "v_setting), false)"),
-            ("current_principal", "v_fields[9] <> pgrag_private.transaction_mark()", "false")),
-        "cursors with a proxy that resets nothing": partial(pooling, cursors=True),
+            ("current_principal", "v_fields[9] <> pgrag_private.transaction_mark()", "false")), ""),
+        "cursors with a proxy that resets nothing": Control(partial(pooling, cursors=True), ""),
     },
     short=2,
     needs=lambda: "" if proxy() else "there is no pgbouncer here: apt-get install pgbouncer",

@@ -7,6 +7,7 @@ and docs/assurance.md (__main__.py).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -24,6 +25,7 @@ class Tally:
     """What a batch saw: cases, whatever failed, further counts by name, and figures, of which a later one replaces an earlier one."""
 
     cases: int = 0
+    draws: int = 0  # of which so many are independent: worlds, sessions, …
     failures: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # worth saying on the page, each once
@@ -34,7 +36,7 @@ class Tally:
         self.failures.append(text if len(self.failures) < WORDED else "as before")
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.cases + other.cases, self.failures + other.failures, self.counts + other.counts, self.notes + other.notes, self.figures | other.figures)
+        return Tally(self.cases + other.cases, self.draws + other.draws, self.failures + other.failures, self.counts + other.counts, self.notes + other.notes, self.figures | other.figures)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,21 @@ Batch = Callable[[int], Tally]
 """A seed to what came of it. The same seed makes the same cases, except where processes race."""
 
 
+Opened = Callable[[Lab], AbstractContextManager[Batch]]
+
+
+@dataclass(frozen=True)
+class Control:
+    """A guard that is broken: within a few batches one has to fail, and to say what ``seen``, a pattern, is found in."""
+
+    opened: Opened
+    seen: str
+
+    def failed(self, tally: Tally) -> bool:
+        """Whether it was seen, and not something else."""
+        return any(re.search(self.seen, failure) for failure in tally.failures)
+
+
 @dataclass(frozen=True)
 class Proof:
     """``opened`` gives the batches on the guards as they are; each of ``controls`` breaks one and gives batches that must fail."""
@@ -67,8 +84,9 @@ class Proof:
     unit: str  # what a case is, in the plural
     target: int  # cases of the full run
     claim: str  # one sentence: what holds in every case
-    opened: Callable[[Lab], AbstractContextManager[Batch]]
-    controls: Mapping[str, Callable[[Lab], AbstractContextManager[Batch]]]
+    opened: Opened
+    controls: Mapping[str, Control]
+    draw: str = ""  # what the cases hang on that is drawn independently, in the plural; of these the bound is, too
     short: int = 1  # batches in make test
     control_batches: int = 5  # within so many batches a control has to fail
     needs: Callable[[], str] = str  # why it cannot run here; empty if it can
@@ -76,9 +94,9 @@ class Proof:
     def controlled(self, lab: Lab) -> dict[str, int]:
         """How many batches each control took until it failed; 0 if it did not."""
         took = {}
-        for name, broken in self.controls.items():
-            with broken(lab) as batch:
-                took[name] = next((n for n in range(1, self.control_batches + 1) if batch(n).failures), 0)
+        for name, control in self.controls.items():
+            with control.opened(lab) as batch:
+                took[name] = next((n for n in range(1, self.control_batches + 1) if control.failed(batch(n))), 0)
         return took
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.assurance.together import NEAR
 from tests.functions.patched import all_patched
 from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
@@ -241,10 +241,10 @@ PROOF = Proof(
     claim="What was revoked is not shown by any function or view in a statement that begins after the commit, in a transaction that was open either.",
     opened=revoking,
     controls={
-        "access lists kept from before": partial(revoking, cached=True),
-        "a tombstone hides nothing": lambda lab: revoking(lab, ("visible_revisions", "d.deleted_at is null", "true")),
-        "a reply is not checked again": lambda lab: revoking(
-            lab, ("pgrag.validate_reply", "not found or v_chunk.revision_id <> all (v_scope)", "not found")),
-        "keys that are retired still count": lambda lab: revoking(lab, ("current_principal", "and k.retired_at is null", "")),
+        "access lists kept from before": Control(partial(revoking, cached=True), ""),
+        "a tombstone hides nothing": Control(lambda lab: revoking(lab, ("visible_revisions", "d.deleted_at is null", "true")), ""),
+        "a reply is not checked again": Control(lambda lab: revoking(
+            lab, ("pgrag.validate_reply", "not found or v_chunk.revision_id <> all (v_scope)", "not found")), ""),
+        "keys that are retired still count": Control(lambda lab: revoking(lab, ("current_principal", "and k.retired_at is null", "")), ""),
     },
 )  # fmt: skip

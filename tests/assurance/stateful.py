@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from tests.assurance import differential, reference, worlds
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.assurance.reference import NOW, Chunk, Revision
 from tests.assurance.worlds import SOURCES, Hands, Twin
 from tests.functions.patched import all_patched
@@ -199,5 +199,5 @@ PROOF = Proof(
     target=50_000,
     claim="After each step every reader sees what the model says, and each operation is done or refused as it says.",
     opened=opened,
-    controls={"a name inherits what its predecessor could read": lambda lab: opened(lab, ("closure", "(p.principal_id = closure.p_reader_id) AND (p.dropped_at IS NULL)", "p.name IN (SELECT q.name FROM pgrag_data.principal q WHERE q.principal_id = p_reader_id)"))},
+    controls={"a name inherits what its predecessor could read": Control(lambda lab: opened(lab, ("closure", "(p.principal_id = closure.p_reader_id) AND (p.dropped_at IS NULL)", "p.name IN (SELECT q.name FROM pgrag_data.principal q WHERE q.principal_id = p_reader_id)")), "")},
 )

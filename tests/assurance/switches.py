@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.assurance.together import ACKNOWLEDGED, BEGUN, COUNTS, DONE, NEAR, numbers, processes
 from tests.support import Database
 
@@ -211,8 +211,8 @@ PROOF = Proof(
     claim="No read during activations is a mix of two revisions, lacks a passage, is older than what was committed when it began, or goes back.",
     opened=switching,
     controls={
-        "a reader of two statements": partial(switching, torn=True, reads_each=8),
-        "functions that do not keep their caller's snapshot": partial(switching, volatile=True, reads_each=8),
-        "a switch in two transactions": partial(switching, switch=activate_in_two, reads_each=8),
+        "a reader of two statements": Control(partial(switching, torn=True, reads_each=8), ""),
+        "functions that do not keep their caller's snapshot": Control(partial(switching, volatile=True, reads_each=8), ""),
+        "a switch in two transactions": Control(partial(switching, switch=activate_in_two, reads_each=8), ""),
     },
 )

@@ -24,7 +24,7 @@ from typing import Any
 
 import psycopg
 
-from tests.assurance.proof import Batch, Lab, Proof, Tally
+from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.functions.patched import patched, scope_limit
 from tests.support import Database
 
@@ -233,7 +233,7 @@ PROOF = Proof(
     claim="How long an answer takes tells a hidden word, neighbour, passage or document from an absent one no better than a coin, in strict isolation: the area under the curve is within 0.05 of one half.",
     opened=opened,
     controls={
-        "a search that ranks before it filters": partial(opened, broken=index_first, case="strict: a common word"),
-        "a passage that is described before it is refused": partial(opened, broken=described_first, case="the id of a passage"),
+        "a search that ranks before it filters": Control(partial(opened, broken=index_first, case="strict: a common word"), ""),
+        "a passage that is described before it is refused": Control(partial(opened, broken=described_first, case="the id of a passage"), ""),
     },
 )
