@@ -10,6 +10,7 @@ reset role;
 --
 --   pgrag          what applications see: functions and two views
 --   pgrag_data     tables with tenant data; nobody but the roles below has USAGE
+--   pgrag_block    copies of vectors that dense searches use: tables that pgrag.maintain() makes
 --   pgrag_private  keys and internals
 --
 --   pgrag_owner    owns the tables; row-level security is forced, so it sees no rows
@@ -3347,7 +3348,7 @@ begin
       'lexical_bound', v_bound,
       'dense_route', v_dense_plan.route,
       'dense_costs', v_dense_plan.costs,
-      'dense_blocks', nullif(to_jsonb(v_dense_plan.blocks), '[]'),
+      'dense_blocks', nullif(cardinality(v_dense_plan.blocks), 0),  -- how many: their numbers would count those of other tenants
       'dense_requested', case when v_dense_plan.route <> 'exact' then v_dense_plan.requested end,
       'dense_fell_back', nullif(v_fell_back, false),
       'space', v_space.space,

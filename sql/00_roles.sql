@@ -2,6 +2,7 @@
 --
 --   pgrag          what applications see: functions and two views
 --   pgrag_data     tables with tenant data; nobody but the roles below has USAGE
+--   pgrag_block    copies of vectors that dense searches use: tables that pgrag.maintain() makes
 --   pgrag_private  keys and internals
 --
 --   pgrag_owner    owns the tables; row-level security is forced, so it sees no rows
