@@ -1,12 +1,14 @@
 """Run the proofs of the boundary until each has the cases of a full run, and write docs/assurance.json and docs/assurance.md.
 
-Counts add up over runs: each goes on from the seed after the last, as long as what is installed is the same, and starts from
-nothing where it is not. Two runs may go at once. Interrupted, a run keeps what its finished batches saw.
+Counts add up over runs: each goes on from the seed after the last, as long as pgrag's SQL, the proof and the server's version are the
+same, and starts from nothing where they are not. Two runs may go at once. Interrupted, a run keeps what its finished batches saw, and
+gives back the seeds of the others. A batch that raises anything is a failure, and ends its proof.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import fcntl
 import hashlib
 import json
@@ -15,9 +17,11 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +103,16 @@ def run(proof: Proof, lab: Lab, record: Record, seconds: float) -> bool:
         with proof.opened(lab) as batch:
             while record.entry(proof)["cases"] < proof.target and time.monotonic() - began < seconds:
                 seed, before = record.next_seed(proof), time.monotonic()
-                record.add(proof, batch(seed), time.monotonic() - before)
+                try:
+                    tally = batch(seed)
+                except KeyboardInterrupt:
+                    record.change(proof, lambda entry, seed=seed: entry["returned"].append(seed))
+                    raise
+                except Exception as error:  # whatever it is, it is not what was to be seen
+                    record.add(proof, Tally(failures=[f"seed {seed}: {type(error).__name__}: {error}"]), time.monotonic() - before)
+                    traceback.print_exc()
+                    break
+                record.add(proof, tally, time.monotonic() - before)
                 if time.monotonic() - told > 20:
                     entry, told = record.entry(proof), time.monotonic()
                     say(f"{proof.name}: {entry['cases']:,} of {proof.target:,} {proof.unit}, {entry['failed']} failures, {entry['seconds']:.0f} s")
@@ -116,6 +129,7 @@ class Record:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sql = hashlib.sha256(_sql.build().encode()).hexdigest()
+        self._server = ""
 
     def read(self) -> dict[str, Any]:
         """What is there of this installation's SQL; an empty record where that is another."""
@@ -127,21 +141,40 @@ class Record:
 
     def on(self, server: str) -> None:
         """Which server it is."""
+        self._server = server
         self._changed(lambda record: record.update(postgresql=server))
 
     def entry(self, proof: Proof) -> dict[str, Any]:
-        """Of one proof."""
-        return _entry(self.read(), proof)
+        """Of one proof, as far as it was made by the proof as it is and on this server; a new one otherwise."""
+        return self._entry(self.read(), proof)
 
     def change(self, proof: Proof, change: Callable[[dict[str, Any]], None]) -> None:
         """Change one proof's entry."""
-        self._changed(lambda record: change(_entry(record, proof)))
+        self._changed(lambda record: change(self._entry(record, proof)))
+
+    def _entry(self, record: dict[str, Any], proof: Proof) -> dict[str, Any]:
+        said = {"proof": proof.name, "claim": proof.claim, "contracts": proof.contracts, "unit": proof.unit, "target": proof.target, "draw": proof.draw}
+        of = {"postgresql": self._server, "sources_sha256": sources(proof.name)}
+        for entry in record["proofs"]:
+            if entry["proof"] == proof.name and entry["of"] == of:
+                entry |= said
+                return entry
+        entry = said | {
+            "of": of, "cases": 0, "draws": 0, "failed": 0, "failures": [], "upper_bound": None, "upper_bound_draws": None, "controls": {}, "counts": {},
+            "figures": {}, "notes": [], "seconds": 0.0, "next_seed": 0, "returned": [],
+        }  # fmt: skip
+        order = list(PROOFS)
+        record["proofs"] = sorted([entry, *(e for e in record["proofs"] if e["proof"] in PROOFS and e["proof"] != proof.name)], key=lambda e: order.index(e["proof"]))
+        return entry
 
     def next_seed(self, proof: Proof) -> int:
         """A seed that nobody else takes."""
         taken: list[int] = []
 
         def take(entry: dict[str, Any]) -> None:
+            if entry["returned"]:
+                taken.append(entry["returned"].pop(0))
+                return
             taken.append(entry["next_seed"])
             entry["next_seed"] += 1
 
@@ -153,9 +186,11 @@ class Record:
 
         def add(entry: dict[str, Any]) -> None:
             entry["cases"] += tally.cases
+            entry["draws"] += tally.draws
             entry["failed"] += len(tally.failures)
             entry["failures"] = (entry["failures"] + tally.failures)[:KEPT]
-            entry["upper_bound"] = None if entry["failed"] else upper_bound(entry["cases"])
+            for bound, number in (("upper_bound", "cases"), ("upper_bound_draws", "draws")):
+                entry[bound] = None if entry["failed"] or not entry[number] or not proof.bounded else upper_bound(entry[number])
             entry["seconds"] = round(entry["seconds"] + seconds, 1)
             for name, count in tally.counts.items():
                 entry["counts"][name] = entry["counts"].get(name, 0) + count
@@ -176,18 +211,21 @@ class Record:
             self._path.with_suffix(".md").write_text(written(record), encoding="utf-8")
 
 
-def _entry(record: dict[str, Any], proof: Proof) -> dict[str, Any]:
-    for entry in record["proofs"]:
-        if entry["proof"] == proof.name:
-            return entry
-    entry = {
-        "proof": proof.name, "claim": proof.claim, "contracts": proof.contracts, "unit": proof.unit, "target": proof.target, "cases": 0,
-        "failed": 0, "failures": [], "upper_bound": None, "controls": {}, "counts": {}, "figures": {}, "notes": [], "seconds": 0.0, "next_seed": 0,
-    }  # fmt: skip
-    record["proofs"].append(entry)
-    order = list(PROOFS)
-    record["proofs"].sort(key=lambda e: order.index(e["proof"]) if e["proof"] in order else len(order))
-    return entry
+@cache
+def sources(name: str) -> str:
+    """Digest of the sources that a proof is made of: its module, and what of the tests that imports."""
+    root, found = Path(__file__).resolve().parents[2], dict[str, bytes]()
+    looked = [module.__name__ for module in sys.modules.values() if getattr(module, "PROOF", None) is PROOFS[name]]
+    while looked:
+        module = looked.pop()
+        path = next((p for p in (root / f"{module.replace('.', '/')}.py", root / module.replace(".", "/") / "__init__.py") if p.exists()), None)
+        if module in found or path is None:
+            continue
+        found[module] = path.read_bytes()
+        for node in ast.walk(ast.parse(found[module])):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tests"):
+                looked += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return hashlib.sha256(b"".join(found[module] for module in sorted(found))).hexdigest()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import inspect
 import json
 import math
 import random
+import re
 import string
 import tempfile
 import warnings
@@ -70,6 +71,8 @@ ALLOWED = {
     "22003": "a number beyond its type, such as JSON's of 140,000 digits",
     "22000": "a vector of no dimension or with NaN in it, or a range whose end is before its start",
 }
+
+ROUNDS = 12  # batches in which each function has to have answered
 
 # ---- values --------------------------------------------------------------------------------------------------------
 
@@ -239,6 +242,8 @@ class Callers:
         self.functions = [f for f in Catalog.read(database).public if f.roles]
         self.weights = [SLOW.get(f.name.split(".")[1], 1.0) * (1 + len(f.arguments) / 4) for f in self.functions]
         self.sessions = {role: Session(database, role, TIMEOUT) for role in ROLES}
+        self.answered = Counter({function.name: 0 for function in self.functions})
+        self.rounds = 0
 
     def close(self) -> None:
         for session in self.sessions.values():
@@ -269,7 +274,12 @@ class Callers:
             tally.counts += Counter("succeeded" if not s.state else "refused by pgrag" if s.state.startswith("RG") else "refused by PostgreSQL" for s in every)
             tally.counts += Counter(f"SQLSTATE {s.state}" for s in every if s.state and not s.state.startswith("RG"))
             tally.failures += [f"seed {seed}, {role}: {s.state} {b' / '.join(s.said)[:500].decode(errors='replace')} of {short(s.statement)}"
-                               for s in every if s.state and not s.state.startswith("RG") and s.state not in ALLOWED]  # fmt: skip
+                               for s in every if s.state and not s.state.startswith("RG") and (s.state not in ALLOWED or within(s))]  # fmt: skip
+            self.answered.update(re.match(r"select \* from (pgrag\.\w+)", s.statement)[1] for s in every if not s.state)
+        self.rounds += 1
+        tally.figures["public functions that answered"] = sum(bool(n) for n in self.answered.values())
+        if self.rounds == ROUNDS:
+            tally.failures += [f"{name}: every call in {ROUNDS} batches was refused" for name, n in self.answered.items() if not n]
 
     def authenticated(self, role: str) -> list[str]:
         if role in ("operator", "keys"):
@@ -294,6 +304,11 @@ class Callers:
                 value = dice.choice(good[name]) if name in good else self.world.bad(dice, name, kind)
             given.append(f"{name} => {'null' if value is None else quote(value)}::{kind}")
         return f"select * from {function.name}({', '.join(given)})"
+
+
+def within(seen: Seen) -> bool:
+    """Whether an error arose in a function of pgrag's, which should have said it in its own words, and not before one was called."""
+    return any(b"function pgrag" in said for said in seen.said)
 
 
 def short(call: str) -> str:
@@ -601,6 +616,11 @@ def internal_error(database: Database) -> AbstractContextManager[None]:
     return patched(database, "pgrag.can_read", ("begin\n  return exists (", "begin\n  if p_document !~ '[[:alnum:]]' then raise exception 'unexpected' using errcode = 'XX000'; end if;\n  return exists ("))
 
 
+def unchecked_cast(database: Database) -> AbstractContextManager[None]:
+    """A name that is cast before anybody has looked at it: of a caller's literal the same code would be allowed."""
+    return patched(database, "pgrag.can_read", ("begin\n  return exists (", "begin\n  if p_document !~ '[[:alpha:]]' then perform p_document::numeric; end if;\n  return exists ("))
+
+
 def unchecked_lengths(database: Database) -> AbstractContextManager[None]:
     return patched(database, "pgrag.add_chunks", ("     or cardinality(p_tokens) is distinct from v_count\n", ""), (" or n is null or n < 0", ""))
 
@@ -610,10 +630,11 @@ PROOF = Proof(
     contracts=("F6", "H1"),
     unit="inputs",
     target=100_000,
-    claim="No input of whatever shape to a function, a file or a session ends in anything but an answer, a refusal in pgrag's words, or one of a few of PostgreSQL's own errors.",
+    claim="No input of whatever shape to a function, a file or a session ends in anything but an answer, a refusal in pgrag's words, or one of a few of PostgreSQL's own errors of literals, before a function is called; every function answers some.",
     opened=opened,
     controls={
-        "an internal error": Control(partial(opened, broken=internal_error), ""),
-        "arrays whose lengths are not compared": Control(partial(opened, broken=unchecked_lengths), ""),
+        "an internal error": Control(partial(opened, broken=internal_error), "XX000 .*can_read"),
+        "a cast of what was not checked": Control(partial(opened, broken=unchecked_cast), "22P02 .*can_read"),
+        "arrays whose lengths are not compared": Control(partial(opened, broken=unchecked_lengths), "23502 .*add_chunks"),
     },
 )

@@ -11,8 +11,9 @@ page says how often that was tried, and what came of it. `make assurance` runs t
 it has its cases, an hour at a time, and `make test` runs all of them in short. A proof counts for nothing unless it can fail: each has
 controls, in which a guard is taken out on purpose, and they have to fail.
 
-Where no case failed, the bound is the rule of three: with 95 % confidence fewer than that share of such cases would fail. It says nothing of
-cases that are not of the kind that was drawn.
+Where no case failed, the bound is the rule of three: with 95 % confidence fewer than that share of such cases would fail. Cases of one draw
+(a world, a session) hang together, so the bound by draws is the one that holds where a fault would show in many cases of a draw or in none.
+Neither says anything of cases that are not of the kind that was drawn.
 """
 
 INFERRED = [
@@ -41,13 +42,14 @@ def written(record: dict[str, Any]) -> str:
         "",
         "## What was tried",
         "",
-        "| proof | what holds in every case | cases | of | failures | 95 % bound | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| proof | what holds in every case | cases | of | from | failures | 95 % bound | by draws | seconds |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for entry in record["proofs"]:
-        bound = "" if entry["upper_bound"] is None else f"{entry['upper_bound']:.1e}"
+        by_case, by_draw = ("" if bound is None else f"{bound:.1e}" for bound in (entry["upper_bound"], entry["upper_bound_draws"]))
+        drawn = f"{entry['draws']:,} {entry['draw']}" if entry["draw"] else ""
         lines.append(
-            f"| {entry['proof']} ({', '.join(entry['contracts'])}) | {entry['claim']} | {entry['cases']:,} {entry['unit']} | {entry['target']:,} | {entry['failed']} | {bound} | {entry['seconds']:,.0f} |"
+            f"| {entry['proof']} ({', '.join(entry['contracts'])}) | {entry['claim']} | {entry['cases']:,} {entry['unit']} | {entry['target']:,} | {drawn} | {entry['failed']} | {by_case} | {by_draw} | {entry['seconds']:,.0f} |"
         )
     lines += ["", "## What it was", "", "| proof | counted besides |", "|---|---|"]
     for entry in record["proofs"]:
@@ -72,6 +74,6 @@ def mutants(entry: dict[str, Any] | None) -> list[str]:
         return []
     noticed = sum(count for name, count in entry["counts"].items() if name.startswith("noticed"))
     lines = ["", "## Mutants", "",
-             f"Of {entry['cases']:,} mutants that installed, {noticed:,} were noticed ({noticed / entry['cases']:.1%}). The others, each with why nothing can notice it:", "",
+             f"Of {entry['cases']:,} mutants that installed, {noticed:,} were noticed ({noticed / entry['cases']:.1%}), {entry['failed']:,} were not and are under Failures. The rest, each with why it is not noticed here:", "",
              "| mutant | why |", "|---|---|"]  # fmt: skip
     return lines + [f"| `{name.replace('|', chr(92) + '|')}` | {why} |" for name, _, why in sorted(note.rpartition(" → ") for note in entry.get("notes", []))]

@@ -72,7 +72,7 @@ class Control:
 
     def failed(self, tally: Tally) -> bool:
         """Whether it was seen, and not something else."""
-        return any(re.search(self.seen, failure) for failure in tally.failures)
+        return any(re.search(self.seen, failure, re.S) for failure in tally.failures)
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class Proof:
     claim: str  # one sentence: what holds in every case
     opened: Opened
     controls: Mapping[str, Control]
+    bounded: bool = True  # whether the rule of three says something of its cases
     draw: str = ""  # what the cases hang on that is drawn independently, in the plural; of these the bound is, too
     short: int = 1  # batches in make test
     control_batches: int = 5  # within so many batches a control has to fail
