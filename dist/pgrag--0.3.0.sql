@@ -2733,7 +2733,7 @@ begin atomic
         from pgrag_data.document x
         join pgrag_data.revision r on r.tenant_id = x.tenant_id and r.revision_id = x.active_revision_id
        where x.tenant_id = c.tenant_id and (c.acl_id is null or x.acl_id = c.acl_id) and x.deleted_at is null and x.active_revision_id is not null
-         and x.changed_xid >= pg_snapshot_xmin(coalesce(d.snapshot, m.snapshot))
+         and transaction_timestamp() < x.active_until and x.changed_xid >= pg_snapshot_xmin(coalesce(d.snapshot, m.snapshot))
          and not pg_visible_in_snapshot(x.changed_xid, coalesce(d.snapshot, m.snapshot))) l on m.block_id is not null
    where c.chunks > 0;
 end;
@@ -2760,6 +2760,8 @@ begin
                     from pgrag_data.document d
                    where d.tenant_id = p_block.tenant_id and (p_block.acl_id is null or d.acl_id = p_block.acl_id)
                      and d.deleted_at is null and d.active_revision_id is not null and d.document_id > p_block.copied_to
+                     -- What is over now is over for good, and counted no more: copied, it would pass for retired, and the block be built anew for ever.
+                     and transaction_timestamp() < d.active_until
                      and (v_base is null or d.changed_xid >= pg_snapshot_xmin(v_base) and not pg_visible_in_snapshot(d.changed_xid, v_base))
                    order by d.document_id
                    limit 5000) d

@@ -60,6 +60,7 @@ class Document:
     source: str
     name: str
     readers: set[str] = field(default_factory=set)
+    listed: frozenset[tuple[str, int]] = frozenset()  # the readers as they were named, each with its generation: a new one of a name is another
     revisions: dict[str, Revision] = field(default_factory=dict)
     active: str | None = None
     deleted: bool = False
@@ -108,7 +109,7 @@ class Tenant:
     principals: dict[str, str] = field(default_factory=lambda: {EVERYONE: EVERYONE})  # name: kind
     members: set[tuple[str, str]] = field(default_factory=set)  # group, member
     documents: dict[tuple[str, str], Document] = field(default_factory=dict)
-    dropped: Counter[str] = field(default_factory=Counter)  # users, and how often: the next of the name is another
+    dropped: Counter[str] = field(default_factory=Counter)  # how often: the next of the name is another
 
     # ---- operations: each changes the state, or is refused ----
 
@@ -128,8 +129,8 @@ class Tenant:
         """For good: a new one of the name is another."""
         if name not in self.principals or name == EVERYONE:
             raise Refused("RG401")
-        if self.principals.pop(name) == "user":
-            self.dropped[name] += 1
+        self.principals.pop(name)
+        self.dropped[name] += 1
         self.members = {(g, m) for g, m in self.members if name not in (g, m)}
         for document in self.documents.values():
             document.readers.discard(name)
@@ -143,34 +144,40 @@ class Tenant:
         document = self.documents.setdefault((source, name), Document(source, name))
         document.revisions.setdefault(revision.name, revision)
 
-    def set_access(self, source: str, name: str, readers: set[str]) -> None:
+    def set_access(self, source: str, name: str, readers: set[str]) -> bool:
+        """Whether that changed the list."""
         document = self.document(source, name)
         if not readers <= set(self.principals):
             raise Refused("RG401")
+        before, document.listed = document.listed, frozenset((reader, self.dropped[reader]) for reader in readers)
         document.readers = set(readers)
+        return document.listed != before
 
-    def activate(self, source: str, name: str, revision: str, *, expected: str | None = None, restore: bool = False) -> None:
+    def activate(self, source: str, name: str, revision: str, *, expected: str | None = None, restore: bool = False) -> bool:
+        """Whether that changed anything."""
         document = self.document(source, name)
         if revision not in document.revisions:
             raise Refused("RG401")
         if not document.revisions[revision].verified or document.revisions[revision].effective_from > NOW:
             raise Refused("RG405")
         if document.active == revision and not document.deleted:
-            return
+            return False
         if expected is not None and expected != (document.active or ""):
             raise Refused("RG402")
         if document.deleted and not restore:
             raise Refused("RG409")
         document.switch(revision, back=False)
+        return True
 
-    def rollback(self, source: str, name: str, revision: str | None = None) -> None:
+    def rollback(self, source: str, name: str, revision: str | None = None) -> str:
+        """What is in force now."""
         document = self.document(source, name)
         if revision is not None and revision not in document.revisions:
             raise Refused("RG401")
         if revision is not None and revision == document.active:
             if document.deleted:
                 raise Refused("RG409")
-            return
+            return revision
         if revision is None:
             others = {n: at for n, at in document.standing.items() if n != document.active}
             revision = max(others, key=others.__getitem__, default=None)
@@ -181,9 +188,13 @@ class Tenant:
         if document.deleted:
             raise Refused("RG409")
         document.switch(revision, back=True)
+        return revision
 
-    def delete(self, source: str, name: str) -> None:
-        self.document(source, name).deleted = True
+    def delete(self, source: str, name: str) -> bool:
+        """Whether it was there."""
+        document = self.document(source, name)
+        there, document.deleted = not document.deleted, True
+        return there
 
     # ---- who sees what ----
 
@@ -251,6 +262,8 @@ class Answer:
     documents: int
     chunks: int
     sure: bool = True  # whether no order in it hangs on the last bit of a number
+    matches: int = 0  # what the lanes found
+    scope: list[Passage] = field(default_factory=list)
 
 
 def cosine(one: tuple[float, ...], other: tuple[float, ...]) -> float:
@@ -387,7 +400,7 @@ def search(
     sure &= not taken or abs(top - bound) > 1e-9
     reason = "nothing_visible" if not scope else "nothing_matches" if not taken else "below_threshold" if top < bound else None
     return Answer(
-        "abstain" if reason else "evidence", reason, complete, taken, len({id(p.document) for p in scope}), len(scope), sure
+        "abstain" if reason else "evidence", reason, complete, taken, len({id(p.document) for p in scope}), len(scope), sure, len(hits), scope
     )
 
 

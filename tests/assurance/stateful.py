@@ -62,7 +62,7 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
 
         # ---- steps ----
 
-        @rule(source=st.sampled_from(SOURCES), name=st.sampled_from(NAMES), texts=TEXTS, data=st.data(), verified=st.booleans(), over=st.integers(0, 5))
+        @rule(source=st.sampled_from(list(SOURCES)), name=st.sampled_from(NAMES), texts=TEXTS, data=st.data(), verified=st.booleans(), over=st.integers(0, 5))
         def stage(self, source: str, name: str, texts: list[str], data: st.DataObject, verified: bool, over: int) -> None:
             self.twin.number += 1
             chunks = [Chunk(text, data.draw(VECTORS)) for text in texts]
@@ -70,7 +70,7 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
             self.twin.write(source, [(name, Revision(f"r{self.twin.number}", chunks, verified=verified or over > 2, **ends))])
             self.twin.learn_chunk_ids()
 
-        @rule(source=st.sampled_from(SOURCES), name=st.sampled_from(NAMES), texts=TEXTS, data=st.data(), reader=st.sampled_from((*USERS, *GROUPS)))
+        @rule(source=st.sampled_from(list(SOURCES)), name=st.sampled_from(NAMES), texts=TEXTS, data=st.data(), reader=st.sampled_from((*USERS, *GROUPS)))
         def publish(self, source: str, name: str, texts: list[str], data: st.DataObject, reader: str) -> None:
             """All that it takes, so that there is always something to see."""
             self.stage(source=source, name=name, texts=texts, data=data, verified=True, over=3)

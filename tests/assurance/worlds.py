@@ -18,13 +18,13 @@ from typing import Any
 import psycopg
 
 from tests.assurance import reference
-from tests.assurance.reference import NOW, Answer, Chunk, Refused, Revision, Tenant
+from tests.assurance.reference import NOW, Answer, Chunk, Passage, Refused, Revision, Tenant
 from tests.support import Database
 
 WORDS = ("zorbak", "klimot", "vantur", "poldem", "grisp", "brunt", "flokt", "hamdok", "jurt", "kwomp", "lendurk", "mirbat",
          "norp", "plonk", "quark", "rumblot", "skorf", "trumpot", "ubrok", "wandok", "yurt", "zimdok", "bordat", "cromp")  # fmt: skip
 ABSENT = "xanthop"
-SOURCES = ("handbook", "wiki")
+SOURCES = {"handbook": "internal", "wiki": "external"}  # and how far they are trusted
 DIMENSION = 4
 PERIODS = [datetime(year, 1, 1, tzinfo=UTC) for year in (2019, 2021, 2023)]
 OVER, LATER = datetime(2024, 6, 1, tzinfo=UTC), datetime(2999, 1, 1, tzinfo=UTC)
@@ -44,9 +44,20 @@ class Hands:
             for role in ("operator", "admin", "writer", "reader", "browser")
         }
         self.superuser = self._open.enter_context(database.superuser())
+        self.ids: dict[str, Chunk] = {}  # of all tenants
 
     def close(self) -> None:
         self._open.close()
+
+    def maintain(self) -> None:
+        """All that there is to do."""
+        done = []
+        for _ in range(200):
+            action, remaining = self.roles["operator"].execute("select action, remaining from pgrag.maintain('0')").fetchone()
+            done.append(action)
+            if not remaining:
+                return
+        raise RuntimeError(f"maintenance does not end: {done}")
 
     @contextmanager
     def on(self, role: str, tenant: str, subject: str, **claims: Any) -> Iterator[Connection]:
@@ -62,28 +73,29 @@ class Twin:
     """A tenant twice: in the database and in the model. Each operation is done to both, and both have to say the same of it."""
 
     def __init__(self, hands: Hands, name: str) -> None:
-        self.hands, self.model, self.number = hands, Tenant(name), 0
+        self.hands, self.model, self.number, self.partial = hands, Tenant(name), 0, False
         operator = hands.roles["operator"]
         with operator.transaction():
             operator.execute("select pgrag.put_tenant(%s)", (name,))
-            for source in SOURCES:
-                operator.execute("select pgrag.put_source(%s, %s)", (name, source))
+            for source, trust in SOURCES.items():
+                operator.execute("select pgrag.put_source(%s, %s, p_trust => %s)", (name, source, trust))
             operator.execute("select pgrag.put_space(%s, 'toy', 'toy-model', '1', %s, p_normalisation => 'none')", (name, DIMENSION))
 
-    def both(self, role: str, change: Callable[[], None], sql: str, parameters: Sequence[Any], source: str | None = None) -> str:
-        """Do it in the database and to the model; the SQLSTATE, empty where it was done."""
-        expected = ""
+    def both(self, role: str, change: Callable[[], Any], sql: str, parameters: Sequence[Any], source: str | None = None) -> str:
+        """Do it in the database and to the model, which have to return the same, if the model says what; the SQLSTATE, empty where it was done."""
+        expected, result, returned = "", None, None
         try:
-            change()
+            result = change()
         except Refused as refused:
             expected = refused.code
         try:
             with self.hands.on(role, self.model.name, "somebody", **({"source": source} if source else {})) as connection:
-                connection.execute(sql, parameters)
+                (returned,) = connection.execute(sql, parameters).fetchone()
             got = ""
         except psycopg.Error as error:
             got = error.sqlstate or repr(error)
         assert got == expected, f"{sql} {parameters}: {got or 'done'}, the model says {expected or 'done'}"
+        assert got or result is None or returned == result, f"{sql} {parameters} returned {returned}, the model says {result}"
         return got
 
     # ---- operations ----
@@ -130,7 +142,9 @@ class Twin:
             (self.model.name,),
         )
         for source, document, revision, number, chunk_id in rows:
-            self.model.documents[source, document].revisions[revision].chunks[number - 1].chunk_id = chunk_id
+            chunk = self.model.documents[source, document].revisions[revision].chunks[number - 1]
+            assert chunk.chunk_id in ("", chunk_id) and self.hands.ids.setdefault(chunk_id, chunk) is chunk, f"{chunk_id} is another chunk's, or another now"
+            chunk.chunk_id = chunk_id
 
     def set_access(self, source: str | None, name: str, readers: set[str], by: str = "writer") -> None:
         self.of_document(by, source, lambda its: self.model.set_access(its, name, readers), "set_access(%s, %s", (name, sorted(readers)))
@@ -145,13 +159,13 @@ class Twin:
     def delete(self, source: str | None, name: str, by: str = "writer") -> None:
         self.of_document(by, source, lambda its: self.model.delete(its, name), "delete_document(%s", (name,))
 
-    def of_document(self, by: str, source: str | None, change: Callable[[str], None], call: str, parameters: Sequence[Any]) -> None:
+    def of_document(self, by: str, source: str | None, change: Callable[[str], Any], call: str, parameters: Sequence[Any]) -> None:
         """By the source's connector, or by an administrator, who has to name the source."""
 
-        def changed() -> None:
+        def changed() -> Any:
             if source is None:
                 raise Refused("RG408")
-            change(source)
+            return change(source)
 
         if by == "writer":
             self.both("writer", changed, f"select pgrag.{call})", parameters, source)
@@ -299,6 +313,11 @@ class Question:
         return self.request.get("threshold", reference.THRESHOLDS[self.request["mode"]])
 
 
+def some_time(dice: random.Random) -> datetime:
+    """Within a period, or where one ends and the next begins."""
+    return dice.choice((*PERIODS, OVER)) if dice.random() < 0.3 else dice.choice(TIMES) + timedelta(hours=dice.randrange(1000))
+
+
 def some_question(dice: random.Random, texts: list[str]) -> Question:
     words = [dice.choice([*WORDS, ABSENT]) for _ in range(dice.choice((1, 2, 2, 3, 4, 6)))]
     phrases, excluded = [], []
@@ -325,16 +344,24 @@ def some_question(dice: random.Random, texts: list[str]) -> Question:
         if dice.random() < 0.12:
             request[cap] = model[cap] = dice.randint(1, 3)
     if dice.random() < 0.3:
-        model["as_of"] = dice.choice(TIMES) + timedelta(hours=dice.randrange(1000))
+        model["as_of"] = some_time(dice)
         request["as_of"] = model["as_of"].isoformat()
     if dice.random() < 0.3:
         request["filter"] = model["filter"] = dice.choice((
-            {"source": dice.choice(SOURCES)}, {"tags": [dice.choice(("new", "old"))]}, {"metadata": {"team": dice.choice(("ops", "law"))}},
+            {"source": dice.choice(list(SOURCES))}, {"tags": [dice.choice(("new", "old"))]}, {"metadata": {"team": dice.choice(("ops", "law"))}},
             {"source": ["wiki", "nowhere"], "language": "xx"}, {"tags": ["new", "draft"], "language": ["en"]}, {"language": "xx"}, {"source": ["wiki", "handbook"], "language": "en"},
             {"product": dice.choice(("tent", "boat"))}, {"product": ["tent", "car"], "version": "1"}, {"version": ["1", "2"]},
             {"date_from": "2021-01-01"}, {"date_to": "2021-01-01"}, {"date_from": "2020-06-01", "date_to": "2021-06-01", "metadata": {"team": "ops"}},
         ))  # fmt: skip
     return Question(request, model)
+
+
+def as_rows(question: Question) -> tuple[str, dict[str, Any]]:
+    """The same of pgrag.search, which answers in rows."""
+    given = {f"p_{name}": json.dumps(value) if name in ("filter", "embedding") else value for name, value in question.request.items()}
+    casts = {"p_filter": "::jsonb", "p_embedding": "::public.vector", "p_as_of": "::timestamptz"}
+    arguments = ", ".join(f"{name} => %({name})s{casts.get(name, '')}" for name in given)
+    return f"select chunk_id from pgrag.search({arguments}) order by rank", given
 
 
 def answered(twin: Twin, reader: str, question: Question) -> Answer:
@@ -343,7 +370,13 @@ def answered(twin: Twin, reader: str, question: Question) -> Answer:
 
 
 def differences(expected: Answer, found: dict[str, Any]) -> list[str]:
-    """In what the database's answer is not the model's; where an order hangs on the last bit, only in what may be shown at all."""
+    """In what the database's answer is not the model's; where an order hangs on the last bit, only in what may be shown at all, and what that is."""
+    by_id = {p.chunk.chunk_id: p for p in expected.scope}
+    wrong = [f"{hit['chunk_id'][:8]} is not visible" for hit in found["hits"] if hit["chunk_id"] not in by_id or any(d["chunk_id"] not in by_id for d in hit["duplicates"])]
+    wrong += [f"{hit['chunk_id'][:8]}: {theirs!r}, the model says {ours!r}" for hit in found["hits"] if hit["chunk_id"] in by_id
+              for ours, theirs in described(by_id[hit["chunk_id"]], hit) if ours != theirs]  # fmt: skip
+    if wrong or found["complete"] != (found["complete_reason"] in ("k_returned", "all_matches_returned")) or len(found["hits"]) > found["policy"]["k"]:
+        return wrong or ["complete or k is not kept"]
     seen: list[tuple[str, Any, Any]] = [("chunks", expected.chunks, found["scope"]["chunks"]), ("documents", expected.documents, found["scope"]["documents"])]
     if expected.sure:
         seen += [("status", expected.status, found["status"]), ("reason", expected.reason, found["reason"]), ("complete_reason", expected.complete_reason, found["complete_reason"]),
@@ -352,14 +385,21 @@ def differences(expected: Answer, found: dict[str, Any]) -> list[str]:
     if wrong or not expected.sure:
         return wrong
     for ours, theirs in zip(expected.hits, found["hits"], strict=True):
-        document, revision = ours.passage.document, ours.passage.revision
         pairs = [
             (ours.score, theirs["score"]), (ours.relevance, theirs["relevance"]), (ours.lexical_rank, theirs["lexical_rank"]), (ours.dense_rank, theirs["dense_rank"]),
-            (ours.lexical_score, theirs["lexical_score"]), (ours.cosine, theirs["dense_score"]), (document.name, theirs["document"]), (document.source, theirs["source"]),
-            (revision.name, theirs["revision"]), (ours.passage.chunk.text, theirs["text"]), (ours.duplicates, [d["chunk_id"] for d in theirs["duplicates"]]),
+            (ours.lexical_score, theirs["lexical_score"]), (ours.cosine, theirs["dense_score"]), (ours.duplicates, [d["chunk_id"] for d in theirs["duplicates"]]),
         ]  # fmt: skip
         wrong += [f"{theirs['chunk_id'][:8]}: {b}, the model says {a}" for a, b in pairs if not same(a, b)]
     return wrong
+
+
+def described(passage: Passage, hit: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """What a passage is, by the model and by a hit."""
+    document, revision = passage.document, passage.revision
+    start = sum(len(chunk.text) for chunk in revision.chunks[: passage.number - 1])
+    return [(document.name, hit["document"]), (document.source, hit["source"]), (revision.name, hit["revision"]), (revision.name == document.active, hit["active"]),
+            (passage.chunk.text, hit["text"]), (revision.title, hit["title"]), (revision.language, hit["language"]), ("", hit["section"]), (SOURCES[document.source], hit["trust"]),
+            (start, hit["span_start"]), (start + len(passage.chunk.text), hit["span_end"])]  # fmt: skip
 
 
 def same(a: Any, b: Any) -> bool:

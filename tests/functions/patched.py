@@ -39,6 +39,19 @@ def scope_limit(database: Database, chunks: int = 0) -> AbstractContextManager[N
     return patched(database, "scope_first_limit", ("20000", str(chunks)))
 
 
+@contextmanager
+def small_blocks(database: Database, least: int = 3) -> Iterator[None]:
+    """Blocks deserve to be built from ``least`` vectors on, and always pay."""
+    with patched(database, "block_least", ("1000", str(least))), database.superuser() as superuser:
+        before = superuser.execute("select part, microseconds from pgrag_data.search_cost").fetchall()
+        superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
+        try:
+            yield
+        finally:
+            for part, microseconds in before:
+                superuser.execute("update pgrag_data.search_cost set microseconds = %s where part = %s", (microseconds, part))
+
+
 def few_searched(database: Database, enough: int = 1, most: int = 5) -> AbstractContextManager[None]:
     """The index route looks for rare words until they find ``enough`` chunks, and for none that would make it more than ``most``."""
     return patched(database, "lexical_plans", ("> 10000 and", f"> {most} and"), ("v_plan, 100)", f"v_plan, {enough})"))

@@ -224,6 +224,21 @@ def test_a_block_of_others_is_never_opened(world: World) -> None:
     assert opened["bob"] < set(lists)  # control: there are blocks that bob may not see
 
 
+@pytest.mark.contract("F2", "B7")
+def test_what_is_over_is_in_no_block_and_maintenance_ends(world: World) -> None:
+    for n in range(60):
+        over = {"effective_to": "2020-01-01"} if n % 4 == 0 else {}
+        world.put(f"d{n}", [f"d{n} part {part}. " for part in range(5)], vectors=[[1.0, 0.01 * n, 0.1 * part] for part in range(5)], readers=["everyone"], **over)
+    assert maintain(world)[-1] == "idle" and agree(world) == 1.0
+    with world.database.superuser() as superuser:
+        assert {225} == {row[0] for row in superuser.execute("select b.vectors from pgrag_data.dense_block b join pgrag_data.tenant t using (tenant_id) where t.tenant = %s and state = 'live'", (world.tenant,))}
+    # Control: copied, they pass for retired, and each block is built anew as soon as it is there.
+    with patched(world.database, "copy_to_block", ("and transaction_timestamp() < d.active_until", "")):
+        put(world, random.Random(6), "late", ["everyone"], 60)
+        assert maintain(world, most=60)[-1] != "idle"
+    assert maintain(world)[-1] == "idle"
+
+
 @pytest.mark.contract("F2")
 def test_maintenance_that_is_killed_resumes(world: World) -> None:
     filled(world, random.Random(5), 50)

@@ -45,7 +45,7 @@ begin atomic
         from pgrag_data.document x
         join pgrag_data.revision r on r.tenant_id = x.tenant_id and r.revision_id = x.active_revision_id
        where x.tenant_id = c.tenant_id and (c.acl_id is null or x.acl_id = c.acl_id) and x.deleted_at is null and x.active_revision_id is not null
-         and x.changed_xid >= pg_snapshot_xmin(coalesce(d.snapshot, m.snapshot))
+         and transaction_timestamp() < x.active_until and x.changed_xid >= pg_snapshot_xmin(coalesce(d.snapshot, m.snapshot))
          and not pg_visible_in_snapshot(x.changed_xid, coalesce(d.snapshot, m.snapshot))) l on m.block_id is not null
    where c.chunks > 0;
 end;

@@ -18,6 +18,8 @@ begin
                     from pgrag_data.document d
                    where d.tenant_id = p_block.tenant_id and (p_block.acl_id is null or d.acl_id = p_block.acl_id)
                      and d.deleted_at is null and d.active_revision_id is not null and d.document_id > p_block.copied_to
+                     -- What is over now is over for good, and counted no more: copied, it would pass for retired, and the block be built anew for ever.
+                     and transaction_timestamp() < d.active_until
                      and (v_base is null or d.changed_xid >= pg_snapshot_xmin(v_base) and not pg_visible_in_snapshot(d.changed_xid, v_base))
                    order by d.document_id
                    limit 5000) d
