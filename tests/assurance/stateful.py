@@ -40,11 +40,13 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
 
     class Machine(RuleBasedStateMachine):
         twin: Twin
+        moments = (*worlds.PERIODS, worlds.OVER, *worlds.TIMES)
 
         @initialize()
         def begin(self) -> None:
-            tally.counts["stories"] += 1
-            self.twin = Twin(hands, f"t{tally.counts['stories']}")
+            tally.draws += 1
+            self.step = 0
+            self.twin = Twin(hands, f"t{tally.draws}")
             self.issued: list[differential.Issued] = []
             for name in USERS:
                 self.twin.put_principal(name, "user")
@@ -66,7 +68,7 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
         def stage(self, source: str, name: str, texts: list[str], data: st.DataObject, verified: bool, over: int) -> None:
             self.twin.number += 1
             chunks = [Chunk(text, data.draw(VECTORS)) for text in texts]
-            ends = {"effective_to": worlds.OVER} if over == 0 else {}
+            ends = {"effective_to": worlds.OVER} if over == 0 else {"effective_from": worlds.PERIODS[over - 1]} if over < 3 else {}
             self.twin.write(source, [(name, Revision(f"r{self.twin.number}", chunks, verified=verified or over > 2, **ends))])
             self.twin.learn_chunk_ids()
 
@@ -142,13 +144,19 @@ def machine(hands: Hands, tally: Tally) -> type[RuleBasedStateMachine]:
             if not hasattr(self, "twin"):
                 return
             tally.cases += 1
+            self.step += 1
             for reader in USERS:
                 ours = {(p.chunk.chunk_id, p.revision.name, p.number) for p in self.twin.model.visible(reader, NOW)}
                 with hands.on("browser", self.twin.model.name, reader) as browser:
                     theirs = set(browser.execute("select chunk_id, revision, chunk_no from pgrag.chunks").fetchall())
                 assert theirs == ours, f"pgrag.chunks of {reader}"
-                question = worlds.Question({"question": "zorbak klimot", "mode": "hybrid", "k": 3, "threshold": 0, "space": "toy", "embedding": [1, 2, 0, 1]},
-                                           {"question": "zorbak klimot", "mode": "hybrid", "k": 3, "threshold": 0, "embedding": (1, 2, 0, 1)})  # fmt: skip
+                common = {"question": "zorbak klimot", "mode": "hybrid", "k": 3, "threshold": 0}
+                question = worlds.Question(common | {"space": "toy", "embedding": [1, 2, 0, 1]}, common | {"embedding": (1, 2, 0, 1)})
+                if self.step % 3 == 1:  # what the past of each document is has to be known, too
+                    question.model["as_of"] = self.moments[self.step % len(self.moments)]
+                    question.request["as_of"] = question.model["as_of"].isoformat()
+                elif self.step % 3 == 2:
+                    question.request["filter"] = question.model["filter"] = {"source": "wiki"}
                 with hands.on("reader", self.twin.model.name, reader) as connection:
                     found = connection.execute("select pgrag.search_json(%s)", (json.dumps(question.request),)).fetchone()[0]
                 assert not (wrong := worlds.differences(worlds.answered(self.twin, reader, question), found)), (reader, wrong)
@@ -192,6 +200,9 @@ def opened(lab: Lab, *changes: tuple[str, str, str]) -> Iterator[Batch]:
     yield batch
 
 
+# Any revision of the document, instead of the active one.
+_ANY = "r.document_id = (select x.document_id from pgrag_data.revision x where x.tenant_id = d.tenant_id and x.revision_id = d.active_revision_id)"
+
 PROOF = Proof(
     name="stateful",
     contracts=("A6", "B2", "B4", "B5", "B8", "H3"),
@@ -199,5 +210,11 @@ PROOF = Proof(
     target=50_000,
     claim="After each step every reader sees what the model says, and each operation is done or refused as it says.",
     opened=opened,
-    controls={"a name inherits what its predecessor could read": Control(lambda lab: opened(lab, ("closure", "(p.principal_id = closure.p_reader_id) AND (p.dropped_at IS NULL)", "p.name IN (SELECT q.name FROM pgrag_data.principal q WHERE q.principal_id = p_reader_id)")), "")},
+    draw="stories",
+    controls={
+        "a name inherits what its predecessor could read": Control(lambda lab: opened(lab, ("closure", "(p.principal_id = closure.p_reader_id) AND (p.dropped_at IS NULL)", "p.name IN (SELECT q.name FROM pgrag_data.principal q WHERE q.principal_id = p_reader_id)")), "pgrag.chunks of"),
+        "deleted documents stay visible": Control(lambda lab: opened(lab, ("visible_revisions", " and d.deleted_at is null", "")), "pgrag.chunks of"),
+        "revisions show before they are put in force": Control(lambda lab: opened(lab, ("visible_revisions", "r.revision_id = d.active_revision_id", _ANY)), "pgrag.chunks of"),
+        "a rollback withdraws nothing": Control(lambda lab: opened(lab, ("standing_revisions", "(b.action = 'rollback'::text)", "false")), "the model says"),
+    },
 )
