@@ -14,6 +14,7 @@ PROOF = Proof(
     target=1_000,
     claim="A connection lost at any moment leaves all of what it did or nothing, and what is done again goes on from there.",
     opened=partial(crashing, severed=True),
-    controls={"a writer that commits between its steps": Control(partial(crashing, kinds=("ingest",), sabotage=in_pieces, severed=True), "")},
+    draw="losses",
+    controls={"a writer that commits between its steps": Control(partial(crashing, kinds=("ingest",), sabotage=in_pieces, severed=True), "was under way, and there is")},
     needs=missing,
 )

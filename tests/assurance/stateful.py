@@ -213,8 +213,8 @@ PROOF = Proof(
     draw="stories",
     controls={
         "a name inherits what its predecessor could read": Control(lambda lab: opened(lab, ("closure", "(p.principal_id = closure.p_reader_id) AND (p.dropped_at IS NULL)", "p.name IN (SELECT q.name FROM pgrag_data.principal q WHERE q.principal_id = p_reader_id)")), "pgrag.chunks of"),
-        "deleted documents stay visible": Control(lambda lab: opened(lab, ("visible_revisions", " and d.deleted_at is null", "")), "pgrag.chunks of"),
-        "revisions show before they are put in force": Control(lambda lab: opened(lab, ("visible_revisions", "r.revision_id = d.active_revision_id", _ANY)), "pgrag.chunks of"),
+        "deleted documents stay visible": Control(lambda lab: opened(lab, ("visible_revisions", " and d.deleted_at is null", "")), "pgrag.chunks of|is not visible"),
+        "revisions show before they are put in force": Control(lambda lab: opened(lab, ("visible_revisions", "r.revision_id = d.active_revision_id", _ANY)), "pgrag.chunks of|is not visible"),
         "a rollback withdraws nothing": Control(lambda lab: opened(lab, ("standing_revisions", "(b.action = 'rollback'::text)", "false")), "the model says"),
     },
 )
