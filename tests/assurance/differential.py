@@ -52,6 +52,9 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[Issued]:
                 "select pgrag.packet_json(r) from unnest(%s::jsonb[]) with ordinality as q (r, n) order by n",
                 ([json.dumps(q.request | {"budget": budget}) for q, budget in zip(questions, budgets, strict=False)],))]  # fmt: skip
             rows = [[row[0] for row in connection.execute(*worlds.as_rows(q))] for q in questions[:PACKETS]]
+            statement, given = worlds.as_rows(questions[0], "select pgrag.packet({}, p_budget => %(budget)s)")
+            by_packet = connection.execute(statement, given | {"budget": budgets[0]}).fetchone()[0]
+            who = connection.execute("select tenant, subject, kind, source, known, groups from pgrag.whoami()").fetchone()
             names = list(model.documents)
             readable = connection.execute(
                 "select array_agg(pgrag.can_read(s, d) order by n) from unnest(%s::text[], %s::text[]) with ordinality as x (s, d, n)",
@@ -86,6 +89,12 @@ def judge(twin: Twin, dice: random.Random, tally: Tally) -> list[Issued]:
             unseen = [i for i in [*theirs.excerpts, *theirs.omitted] if i not in {p.chunk.chunk_id for p in expected.scope}]
             check([f"{theirs}, the model says {ours}"] if expected.sure and ours != theirs else unseen, {"packet": question.request, "budget": budget},
                   "packet_json", sure=expected.sure)  # fmt: skip
+        ours = {key: its for key, its in packets[0].items() if key not in ("seal", "issued_at")}
+        theirs = {key: its for key, its in by_packet.items() if key not in ("seal", "issued_at")}
+        check([f"{theirs}, packet_json says {ours}"] if ours != theirs else [], {"packet": questions[0].request}, "packet")
+        mine = model.closure(reader)
+        ours = (model.name, reader, "reader", None, bool(mine), sorted(mine - {reader}))
+        check([f"{who}, the model says {ours}"] if ours != who else [], "whoami", "whoami")
         ours = [any(p.document is d for p in seen) for d in model.documents.values()]
         check([f"can_read: {readable}, the model says {ours}"] if readable != ours else [], "can_read", "can_read")
         ours = {(p.document.source, p.document.name, p.revision.name) for p in seen}

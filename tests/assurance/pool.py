@@ -292,9 +292,10 @@ def pooling(lab: Lab, *changes: tuple[str, str, str], cursors: bool = False) -> 
         plain, cleaning = (stack.enter_context(pooled(database, settings)) for settings in ((), CLEANING))
 
         def batch(seed: int) -> Tally:
-            if cursors or changes or seed % 2 == 0:
-                return checked_out(Pool(*plain, tokens, visible, seed, False, cursors), pool)
-            return checked_out(Pool(*cleaning, tokens, visible, seed, True, True), pool)
+            reset = not cursors and not changes and seed % 2 == 1
+            tally = checked_out(Pool(*(cleaning if reset else plain), tokens, visible, seed, reset, cursors or reset), pool)
+            tally.draws = CLIENTS
+            return tally
 
         yield batch
 
@@ -306,11 +307,12 @@ PROOF = Proof(
     target=100_000,
     claim="Behind a transaction-pooling proxy nobody sees another's row: whoever proves nothing is refused, whatever the one before left or did.",
     opened=pooling,
+    draw="clients",
     controls={
         "a principal that outlives its transaction": Control(lambda lab: pooling(
             lab, ("pgrag.authenticate", "v_setting), true)", "v_setting), false)"),
-            ("current_principal", "v_fields[9] <> pgrag_private.transaction_mark()", "false")), ""),
-        "cursors with a proxy that resets nothing": Control(partial(pooling, cursors=True), ""),
+            ("current_principal", "v_fields[9] <> pgrag_private.transaction_mark()", "false")), "nobody of .* was answered with"),
+        "cursors with a proxy that resets nothing": Control(partial(pooling, cursors=True), "fetch all from hold was answered with"),
     },
     short=2,
     needs=lambda: "" if proxy() else "there is no pgbouncer here: apt-get install pgbouncer",

@@ -356,12 +356,12 @@ def some_question(dice: random.Random, texts: list[str]) -> Question:
     return Question(request, model)
 
 
-def as_rows(question: Question) -> tuple[str, dict[str, Any]]:
-    """The same of pgrag.search, which answers in rows."""
+def as_rows(question: Question, statement: str = "select chunk_id from pgrag.search({}) order by rank") -> tuple[str, dict[str, Any]]:
+    """The same with arguments by name, of pgrag.search, which answers in rows, or another function."""
     given = {f"p_{name}": json.dumps(value) if name in ("filter", "embedding") else value for name, value in question.request.items()}
     casts = {"p_filter": "::jsonb", "p_embedding": "::public.vector", "p_as_of": "::timestamptz"}
     arguments = ", ".join(f"{name} => %({name})s{casts.get(name, '')}" for name in given)
-    return f"select chunk_id from pgrag.search({arguments}) order by rank", given
+    return statement.format(arguments), given
 
 
 def answered(twin: Twin, reader: str, question: Question) -> Answer:
