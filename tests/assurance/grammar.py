@@ -24,7 +24,7 @@ BARRED = re.compile(
 # ---- what the server has -------------------------------------------------------------------------------------------
 
 LITERALS: dict[str, tuple[str, ...]] = {
-    "text": ("'refund'", "'handbook'", "'%'", "''", "'.*'", "'zq7'", "'a'", "'$.**'", "'1'", "'2020-01-01'", "null", "'pgrag_data.chunk'", "'travel.md'", "'refund.md'", "chr(0x301)"),
+    "text": ("'refund'", "'handbook'", "'%'", "''", "'.*'", "'zq'", "'a'", "'$.**'", "'1'", "'2020-01-01'", "null", "'pgrag_data.chunk'", "'travel.md'", "'refund.md'", "chr(0x301)"),
     "name": ("'chunk'::name", "current_user", "'pgrag_data'::name", "current_schema"),
     "integer": ("0", "1", "2", "-1", "7", "1000", "2147483647", "null::int"),
     "bigint": ("0::bigint", "1::bigint", "9223372036854775807", "-1::bigint", "42::bigint"),
@@ -155,6 +155,9 @@ class Catalog:
 # ---- the grammar ---------------------------------------------------------------------------------------------------
 
 Scope = list[tuple[str, str]]  # expressions for columns in reach, and their types
+MODES = ("lexical", "dense", "hybrid")
+SEARCHES = ("pgrag.search", "pgrag.search_json", "pgrag.packet", "pgrag.packet_json")
+EMBEDDINGS = ([1, 0.2, 0], [0, 0.2, 1], [-1, -1, -1])
 WORDS = ("refund", "window", "salary of carol", "trains hotels", "pay", "draft", "zq7", "the", "30 days", "120 a night")
 PRIVATE_CALLS = ("pgrag_private.internal_mac('session', 'v1')", "pgrag_private.browse_revisions()", "pgrag_private.browse_tenant()", "pgrag_private.scope(1, 1, null, null)",
                  "pgrag_private.current_principal()", "pgrag_private.transaction_mark()", "pgrag_private.closure(1, 1)")  # fmt: skip
@@ -173,6 +176,7 @@ class Grammar:
         self.catalog, self.dice, self.role, self.token, self.packet = catalog, dice, role, token, packet
         self.guesses = [quote(guess) for guess in guesses]
         self.own = [f for f in catalog.public if role in f.roles]
+        self.searches = [f for f in self.own if f.name in SEARCHES]
         self.own_rows = [f for f in self.own if f.columns and not VOLATILE.search(f.name)]
 
     # -- expressions --
@@ -264,6 +268,8 @@ class Grammar:
         return " tablesample system (100)" if self.dice.random() < 0.02 else ""
 
     def call(self, function: Function, scope: Scope, depth: int) -> str:
+        if function.name in SEARCHES:
+            return self.search(function, scope, depth)
         given = [f"{name} => {self.argument(function, name, kind, scope, depth)}" if name else self.expression(kind, scope, 0)
                  for name, kind, default in function.arguments if not default or self.dice.random() < 0.35]  # fmt: skip
         return f"{function.name}({', '.join(given)})"
@@ -280,24 +286,12 @@ class Grammar:
                 return quote(builder("a", "bob"))
             case "p_question":
                 return quote(self.question())
-            case "p_request":
-                return f"{quote(json.dumps(self.request(function.name.endswith('packet_json'))))}::jsonb"
             case "p_packet":
                 return f"{quote(self.mutated_packet())}::jsonb"
             case "p_reply":
                 return f"{quote(json.dumps(dice.choice(({'answer': 'x', 'citations': [{'id': 'e1', 'quote': 'is'}]}, {'answer': '', 'citations': []}, [], None))))}::jsonb"
-            case "p_mode":
-                return quote(dice.choice(("lexical", "lexical", "dense", "hybrid", "x")))
-            case "p_embedding":
-                return "'[1,0.2,0]'::vector"
-            case "p_k" | "p_limit":
+            case "p_limit":
                 return str(dice.choice((1, 5, 50, 100, 0)))
-            case "p_threshold":
-                return "0"
-            case "p_filter":
-                return quote(json.dumps(self.filter()))
-            case "p_isolation":
-                return quote(dice.choice(("auto", "strict")))
             case "p_space":
                 return quote(dice.choice(("toy", "toy", "x")))
             case "p_source":
@@ -310,8 +304,6 @@ class Grammar:
                 return dice.choice((*self.guesses, "'alice'", "'bob'", "'everyone'", "'x'"))
             case "p_chunk_id":
                 return dice.choice((*self.guesses, "repeat('0', 64)", "'x'"))
-            case "p_budget":
-                return str(dice.choice((100, 8000, 1000000)))
             case "p_keep":
                 return "interval '0'"
         return self.literal(kind)
@@ -327,19 +319,38 @@ class Grammar:
         value = dice.choice((*(guess.strip("'") for guess in self.guesses), "handbook", "%", "zq7", "a' or 'a'='a"))
         return dice.choice(({"source": value}, {"tags": [value]}, {"product": value}, {"metadata": {"team": value}}, {"tenant": value}, {"source": [value, "handbook"]}, {}))
 
+    def search(self, function: Function, scope: Scope, depth: int) -> str:
+        """A call that is well formed for the most part: what is refused at the door says nothing of the search behind it."""
+        dice = self.dice
+        request = self.request(function.name.startswith("pgrag.packet"))
+        given = {"p_request": valued(request)} if function.name.endswith("_json") else {f"p_{name}": valued(value) for name, value in request.items()}
+        if dice.random() < 0.35:
+            given["p_token"] = self.argument(function, "p_token", "text", scope, depth)
+        if dice.random() < (0.3 if scope else 0.08):  # one argument of any kind, or from a row beside it
+            name, kind, _ = dice.choice(function.arguments)
+            given[name] = self.expression(kind, scope, depth)
+        return f"{function.name}({', '.join(f'{name} => {value}' for name, value in given.items())})"
+
     def request(self, packet: bool) -> dict[str, Any]:
         dice = self.dice
-        request: dict[str, Any] = {"question": self.question(), "mode": dice.choice(("lexical", "lexical", "dense", "hybrid")), "threshold": 0}
+        request: dict[str, Any] = {"question": self.question(), "mode": dice.choice(MODES), "threshold": dice.choice((0, 0, 0, 0.2))}
         if request["mode"] != "lexical":
-            request |= {"embedding": dice.choice(([1, 0.2, 0], [0, 0.2, 1], [-1, -1, -1]))}
-        for name, values in (("k", (1, 5, 100)), ("isolation", ("auto", "strict")), ("fusion", ("rrf", "convex")), ("as_of", ("2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z")),
-                             ("candidates", (100, 1000)), ("profile", ("normal", "wide")), ("per_document", (1,)), ("probes", (["salary"], ["zq7", "refund"]))):  # fmt: skip
+            request |= {"embedding": dice.choice(EMBEDDINGS), "space": "toy"}
+        for name, values in (("k", (1, 5, 20, 100)), ("isolation", ("auto", "strict")), ("fusion", ("rrf", "convex")), ("as_of", ("2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z")),
+                             ("candidates", (100, 1000)), ("profile", ("normal", "retry")), ("per_document", (1, 3)), ("per_source", (1, 5))):  # fmt: skip
             if dice.random() < 0.15:
                 request[name] = dice.choice(values)
-        if dice.random() < 0.2:
+        if dice.random() < 0.15:
+            request["probes"] = dice.choice((["salary"], ["zq7", "refund"], [self.question()]))
+            if request["mode"] == "dense" or (request["mode"] == "hybrid" and dice.random() < 0.5):
+                request["probe_embeddings"] = [dice.choice(EMBEDDINGS) for _ in request["probes"]]
+        if dice.random() < 0.1:  # of chunks that it may see, and of others
+            seen = [excerpt["chunk_id"] for excerpt in json.loads(self.packet)["excerpts"]]
+            request |= {"order": [*seen, *(guess.strip("'") for guess in self.guesses), "0" * 64], "reranker": "r"}
+        if dice.random() < 0.15:
             request["filter"] = self.filter()
         if packet and dice.random() < 0.5:
-            request |= {"budget": dice.choice((50, 8000)), "budget_unit": dice.choice(("characters", "bytes", "tokens"))}
+            request |= {"budget": dice.choice((200, 8000)), "budget_unit": dice.choice(("characters", "bytes", "tokens")), "reserve": dice.choice((0, 50)), "strict": dice.random() < 0.3}
         return request
 
     def mutated_packet(self) -> str:
@@ -422,7 +433,8 @@ class Grammar:
         """Whole rows, by whatever spelling."""
         source, scope = self.item("t0", [], 1)
         form = self.dice.choice(("t0", "t0.*", "t0::text", "to_jsonb(t0)", "row_to_json(t0)", "md5(t0::text)", "hashtext(t0::text)", "count(*)", "encode(convert_to(t0::text, 'utf8'), 'base64')",
-                                 "convert_to(t0::text, 'utf8')", "t0.ctid, t0.xmin, t0.tableoid", "t0::text::integer", "quote_literal(t0)", "length(t0::text)", "reverse(t0::text)"))  # fmt: skip
+                                 "convert_to(t0::text, 'utf8')", "t0.ctid, t0.xmin, t0.tableoid", "t0::text::integer", "quote_literal(t0)", "length(t0::text)", "reverse(t0::text)", "string_to_array(t0::text, null)",
+                                 "encode(convert_to(reverse(t0::text), 'utf8'), 'hex')", f"substr(t0::text, {self.dice.randint(1, 60)}, 12)"))  # fmt: skip
         where = f" where {self.predicate(scope)}" if self.dice.random() < 0.2 else ""
         return [f"select {form} from {source}{where} limit 40"]
 
@@ -430,9 +442,18 @@ class Grammar:
         dice = self.dice
         function = dice.choice(self.own) if dice.random() < 0.85 else dice.choice(self.catalog.public + self.catalog.private)
         called = self.call(function, [], 1)
-        if function.columns or dice.random() < 0.6:
+        return self.asked(called, bool(function.columns) or dice.random() < 0.6)
+
+    def _search(self) -> list[str]:
+        """A search or a packet; whoever may not have one calls something else."""
+        if not self.searches:
+            return self._call() if self.role != "browser" else self._row()
+        return self.asked(self.call(self.dice.choice(self.searches), [], 1), self.dice.random() < 0.85)
+
+    def asked(self, called: str, whole: bool) -> list[str]:
+        if whole:
             return [f"select * from {called}"]
-        return [dice.choice(("select {}", "select ({})::text::integer", "select length(({})::text)", "select jsonb_path_query(to_jsonb({}), '$.**')")).format(called)]
+        return [self.dice.choice(("select {}", "select ({})::text::integer", "select length(({})::text)", "select jsonb_path_query(to_jsonb({}), '$.**')")).format(called)]
 
     def _private(self) -> list[str]:
         dice = self.dice
@@ -461,7 +482,7 @@ class Grammar:
             "select rolname, rolconfig from pg_roles", "select setconfig from pg_db_role_setting", "select * from pg_stat_io limit 5", "select * from pg_stat_ssl", "select * from pg_stat_database",
             "select attname, attmissingval, attacl from pg_attribute where attrelid::regclass::text ~ 'pgrag' limit 60", "select * from pg_statio_all_indexes where schemaname ~ 'pgrag' limit 40",
             "select pg_indexes_size(oid), pg_stat_get_live_tuples(oid) from pg_class where relnamespace::regnamespace::text ~ 'pgrag' limit 30", "select * from pg_backend_memory_contexts limit 3",
-            "select * from pg_shmem_allocations", "select name, setting, boot_val from pg_settings limit 60", "select * from pg_hba_file_rules", "select * from pg_statistic limit 3", "select * from pg_authid",
+            "select * from pg_shmem_allocations", "select name, setting, boot_val from pg_settings limit 60", "select * from pg_hba_file_rules", "select * from pg_statistic where starelid::regclass::text ~ 'pgrag' limit 60", "select * from pg_authid",
         ))]  # fmt: skip
 
     def _plan(self) -> list[str]:
@@ -487,7 +508,7 @@ class Grammar:
         query = dice.choice((self._query, self._row, self._call, self._private))()[0]
         inner = dice.choice((
             "raise notice '%', r;", "v := r::text::integer::text;", "raise exception using message = r::text, detail = r::text, hint = r::text;", "perform set_config('a.b', r::text, false);",
-            "execute 'select ' || quote_literal(r::text) || '::date';", "perform pg_notify('c', left(r::text, 100));", "v := left(r::text, 5); raise warning '%', v;", "assert r is null, r::text;",
+            "execute 'select ' || quote_literal(r::text) || '::date';", "perform pg_notify('c', left(r::text, 100));", f"v := substr(r::text, {dice.randint(1, 60)}, 12); raise warning '%', v;", "assert r is null, r::text;",
         ))  # fmt: skip
         caught = ("get stacked diagnostics v = pg_exception_context, m = message_text, d = pg_exception_detail, h = pg_exception_hint; "
                   "raise notice '% % % % %', sqlstate, m, d, h, v;")  # fmt: skip
@@ -588,9 +609,9 @@ SETTINGS = (
 )  # fmt: skip
 SETTINGS = tuple(one.removesuffix("; ") for one in SETTINGS)
 VOLATILE = re.compile(r"\.(authenticate|put_|drop_|stage_|add_|verify_rev|set_|activate|rollback|delete_|retire_|maintain|calibrate|build_|switch_|doctor|index_status)")
-KIND_TABLE = {"query": 30, "row": 14, "call": 12, "private": 8, "about": 8, "plan": 5, "cursor": 4, "prepared": 3, "block": 5, "setting": 5, "write": 5, "role": 2, "forged": 2, "other": 7}
+KIND_TABLE = {"query": 30, "row": 14, "call": 12, "search": 10, "private": 8, "about": 8, "plan": 5, "cursor": 4, "prepared": 3, "block": 5, "setting": 5, "write": 5, "role": 2, "forged": 2, "other": 7}
 GROUPS = {
-    "query": "queries", "row": "queries", "after the transaction": "calls", "call": "calls", "private": "private tables and functions", "about": "catalogs, statistics and the rest", "other": "catalogs, statistics and the rest",
+    "query": "queries", "row": "queries", "after the transaction": "calls", "call": "calls", "search": "calls", "private": "private tables and functions", "about": "catalogs, statistics and the rest", "other": "catalogs, statistics and the rest",
     "plan": "plans", "cursor": "cursors, prepared statements and copies", "prepared": "cursors, prepared statements and copies", "copy": "cursors, prepared statements and copies", "block": "blocks",
     "setting": "settings and roles", "session setting": "settings and roles", "role": "settings and roles", "write": "writes and DDL", "forged": "forged principals", "sqlsmith": "by sqlsmith",
 }  # fmt: skip
@@ -599,6 +620,22 @@ KINDS, KIND_WEIGHTS = list(KIND_TABLE), list(KIND_TABLE.values())
 
 def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def valued(value: Any) -> str:
+    """A field of a request as SQL: as an argument has it, and not as JSON."""
+    match value:
+        case bool() | int() | float():
+            return str(value).lower()
+        case str():
+            return quote(value)
+        case dict():
+            return f"{quote(json.dumps(value))}::jsonb"
+        case [list(), *_]:
+            return f"array[{', '.join(map(valued, value))}]"
+        case [str(), *_]:
+            return f"array[{', '.join(map(quote, value))}]"
+    return f"'{json.dumps(value)}'::vector"
 
 
 def columns(alias: str, named: Sequence[tuple[str, str]]) -> Scope:

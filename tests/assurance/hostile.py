@@ -28,9 +28,9 @@ import psycopg
 from psycopg import pq
 
 from tests.access.watch import Secret, World, canary
-from tests.assurance.grammar import GROUPS, Catalog, Grammar, quote
+from tests.assurance.grammar import GROUPS, MODES, SEARCHES, Catalog, Grammar, quote
 from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
-from tests.functions.patched import patched
+from tests.functions.patched import all_patched, patched
 from tests.support import ROLES, Database
 
 ROUNDS = 3  # sessions of each weight in a batch
@@ -51,50 +51,81 @@ DIAGNOSTICS = [getattr(pq.DiagnosticField, name) for name in (
 class Secrets:
     """The canaries in every spelling, and whose business each is."""
 
-    def __init__(self, world: World) -> None:
-        self._known: dict[str, frozenset[str]] = {}
-        self._spelled: dict[bytes, str] = {}
-        # Who may not see a passage has no business with its name either.
-        managers = frozenset({"writer", "admin"})
-        ids = {f"id of {name}": Secret(chunk.encode(), managers) for name, chunk in world.chunks.items()}
-        for name, secret in (world.secrets | ids).items():
-            self._known[name] = secret.known_to
-            for spelling in spellings(secret):
-                self._spelled[spelling] = name
-        # The words begin alike, so a few texts that are not there say that no word is.
-        begins = spellings(Secret(b"zq7"))
-        self._signs = sorted(begins | {s for s, name in self._spelled.items() if not any(begin in s for begin in begins)})
-        self._any = re.compile(b"|".join(map(re.escape, sorted(self._spelled, key=len, reverse=True))))
-        for name, secret in world.secrets.items():  # control: each is found in the middle of something, however it is spelled
-            for around in (b"", b"a", b"ab"):
-                whole = around + secret.value + around
-                for spelled in (whole.hex().encode(), base64.b64encode(whole), base64.b64encode(whole + b"c"), " ".join(str(b - 256 if b > 127 else b) for b in whole).encode()):
-                    assert self.named(b"x " + spelled) == {name}, (name, spelled)
+    def __init__(self, world: World, others: Sequence[str]) -> None:
+        # No function tells a writer or an admin what a chunk is called, so its name is nobody's business but a reader's who may see it.
+        secrets = world.secrets | {f"id of {name}": Secret(chunk.encode()) for name, chunk in world.chunks.items()}
+        self._known = {name: secret.known_to for name, secret in secrets.items()}
+        # The words begin alike: of the forms that hold such a beginning, none is there if it is not.
+        begins = sorted(spellings(Secret(b"zq7"), 3))
+        self._forms: dict[bytes, list[tuple[bytes, str]]] = {}
+        for name, secret in secrets.items():
+            for form in spellings(secret):
+                self._forms.setdefault(next((begin for begin in begins if begin in form), form), []).append((form, name))
+        words = {name: secret.value for name, secret in secrets.items() if secret.value.startswith(b"zq7")}
+        self._pieces = {piece_of(word, [*words.values(), *(other.encode() for other in others)]): name for name, word in words.items()}
+        self._lengths = sorted({len(piece) for piece in self._pieces})
+        for name, secret in world.secrets.items():  # control: each is found in the middle of something long, however it is spelled
+            for before in (0, 1, 2, 50, 60):
+                for spelled in respelled(b"x" * before + secret.value + b"y" * 100):
+                    assert self.named(b"x " + spelled) == {name}, (name, before, spelled)
+        for piece, name in self._pieces.items():
+            assert self.named(b"(" + piece + b",") == self.named(piece) == {name}, (name, piece)
 
     def named(self, data: bytes) -> set[str]:
-        """The secrets that stand in it."""
-        data = data.lower()
-        if not any(sign in data for sign in self._signs):
-            return set()
-        joined = b" ".join(data.split())  # a plan is broken into lines anywhere
-        return {self._spelled[found.group()] for found in self._any.finditer(joined)}
+        """The secrets that stand in it, or enough of the beginning of one to tell it from the others."""
+        flat = flattened(data)
+        found = {name for sign, forms in self._forms.items() if sign in flat for form, name in forms if form in flat}
+        for piece in PIECE.findall(data.lower()) if b"zq7" in flat else ():
+            found |= {self._pieces[piece[:length]] for length in self._lengths if piece[:length] in self._pieces}
+        return found
 
     def leaked(self, data: bytes, role: str) -> set[str]:
         return {name for name in self.named(data) if role not in self._known[name]}
 
 
-def spellings(secret: Secret) -> set[bytes]:
-    """As text, hexadecimal, a node tree's numbers, base64 at each of its offsets, octal escapes and backwards; in lower case."""
-    value = secret.value
-    forms = {spelling.encode() for spelling in secret.spellings} | {value.hex().encode()}
-    for offset in range(3):  # what does not depend on the bytes before and after
-        whole = base64.b64encode(b"\0" * offset + value)
-        begin, end = (offset * 8 + 5) // 6, (offset + len(value)) * 8 // 6
-        forms.add(whole[begin:end])
-    forms.add(b"".join(b"\\%03o" % byte if byte > 126 or byte < 32 else bytes([byte]) for byte in value))
-    if value.isascii():
-        forms |= {value[::-1], value}
-    return {form.lower() for form in forms if len(form) >= 3}
+PIECE = re.compile(rb"zq7[0-9a-f]{4,}")
+# What may stand between the parts of something: breaks of base64 and of plans, commas and quotes of an array, bars, braces, escapes.
+PLAIN = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz")
+BETWEEN = bytes(byte for byte in range(128) if not chr(byte).isalnum() and byte not in b"+/")
+
+
+def flattened(data: bytes) -> bytes:
+    """In lower case, and letters, digits and what base64 has besides only, as if written in one."""
+    return data.replace(b"\\n", b"").translate(PLAIN, BETWEEN)
+
+
+def piece_of(word: bytes, words: Sequence[bytes]) -> bytes:
+    """The least beginning of a canary that no other has: four of its own characters, or more."""
+    length = 7
+    while sum(other.startswith(word[:length]) for other in words) > 1:
+        length += 1
+    return word[:length]
+
+
+def spellings(secret: Secret, least: int = 6) -> set[bytes]:
+    """Flattened: as it is, hexadecimal, numbers of bytes, base64 at each of its offsets, each of them backwards too, octal escapes, read as Latin-1."""
+    forms = {secret.value.decode("latin-1").encode(), b"".join(b"\\%03o" % byte if byte > 126 or byte < 32 else bytes([byte]) for byte in secret.value)}
+    for value in (secret.value, secret.value[::-1]):
+        forms |= {value, value.hex().encode(), " ".join(str(byte - 256 if byte > 127 else byte) for byte in value).encode()}
+        for offset in range(3):  # what does not depend on the bytes before and after
+            whole = base64.b64encode(b"\0" * offset + value)
+            begin, end = (offset * 8 + 5) // 6, (offset + len(value)) * 8 // 6
+            forms.add(whole[begin:end])
+    return {flat for form in forms if len(flat := flattened(form)) >= least}
+
+
+def respelled(whole: bytes) -> Iterator[bytes]:
+    """As SQL can spell it; base64 in lines, as PostgreSQL breaks it, and these in JSON."""
+    for value in (whole, whole[::-1]):
+        yield value
+        yield value.hex().encode()
+        yield base64.encodebytes(value)
+        yield base64.encodebytes(value).replace(b"\n", b"\\n")
+        yield " ".join(str(byte - 256 if byte > 127 else byte) for byte in value).encode()
+    yield whole.decode("latin-1").encode()
+    yield whole.decode("latin-1").upper().encode("latin-1", "replace") if whole.isascii() else whole
+    yield b"{" + b",".join(whole[n : n + 1] for n in range(len(whole))) + b"}"
+    yield b"\n".join(whole[n : n + 1] for n in range(len(whole)))
 
 
 @dataclass
@@ -105,7 +136,13 @@ class Seen:
     kind: str
     state: str
     rows: int
-    said: list[bytes]
+    said: list[bytes]  # rows, notifications, or an error
+    heard: list[bytes]  # notices
+
+    def parts(self) -> dict[str, bytes]:
+        """What came out, by the way that it came."""
+        way = "error" if self.state else self.kind if self.kind in ("copy", "cursor", "plan", "prepared") else "rows"
+        return {way: b"\n".join(self.said), "notice": b"\n".join(self.heard)}
 
 
 class Session:
@@ -171,7 +208,7 @@ class Session:
     def simply(self, statement: str, kind: str) -> Seen:
         """One statement by the simple protocol, as COPY needs it."""
         self._pg.send_query(statement.encode("utf-8", "replace"))
-        last = None
+        last, copied = None, []
         while (result := self._pg.get_result()) is not None:
             last = result
             if result.status == pq.ExecStatus.COPY_OUT:
@@ -179,25 +216,71 @@ class Session:
                     size, data = self._pg.get_copy_data(0)
                     if size <= 0:
                         break
-                    self._said.append(bytes(data))
-        return self._taken(statement, kind, last)
+                    copied.append(bytes(data))
+        seen = self._taken(statement, kind, last)
+        seen.said += copied
+        return seen
 
     def _taken(self, statement: str, kind: str, result: pq.abc.PGresult) -> Seen:
-        said, self._said = self._said, []
-        rows, state = 0, ""
+        heard, self._said = self._said, []
+        rows, state, said = 0, "", []
         if result.status == pq.ExecStatus.FATAL_ERROR:
             state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"?????").decode()
-            said += [field for code in DIAGNOSTICS if (field := result.error_field(code))]
+            said = [field for code in DIAGNOSTICS if (field := result.error_field(code))]
         else:
             rows = result.ntuples
-            said.append(result.command_status or b"")
+            said = [result.command_status or b""]
             said += [value for row in range(rows) for column in range(result.nfields) if (value := result.get_value(row, column)) is not None]
             while notify := self._pg.notifies():
                 said += [notify.relname, notify.extra]
-        return Seen(statement, kind, state, rows, said)
+        return Seen(statement, kind, state, rows, said, heard)
 
 
 # ---- batches -------------------------------------------------------------------------------------------------------
+
+
+SMALL = (("block_least", "1000", "12"), ("deserves_block", "10 * p_least", "2 * p_least"), ("scope_first_limit", "20000", "0"))
+ROUTES = ("exact", "class_blocks", "tenant_block")
+ASKED = re.compile(r"^select .*?\bpgrag\.(search|packet)(_json)?\(.*?(?:p_mode => '|\"mode\": \")(lexical|dense|hybrid)\b", re.S)
+ENOUGH = 3  # batches, after which every function and mode has been answered
+
+
+def furnish(world: World) -> None:
+    """More places with a secret, and a block of each access list with vectors and one of the tenant, costs by which they are used."""
+    database, managers = world.database, frozenset({"writer", "admin"})
+    with database.role("operator") as operator:
+        for tenant, letter, sources in (("a", "a", [world.wiki]), (world.tenant_b, "b", ["handbook", world.source_b])):
+            operator.execute("select pgrag.put_tenant(%s, %s)", (tenant, f"The {world.secret(f'{letter}: name of the tenant', frozenset({'operator'}))} company"))
+            for source in sources:
+                operator.execute("select pgrag.put_source(%s, %s, %s)", (tenant, source, [f"model-{world.secret(f'{letter}: processor of {len(source)} letters', frozenset({'operator'}))}"]))
+    for tenant, letter, source, space, known, readers in (("a", "a", "handbook", "toy", managers, [world.group]), (world.tenant_b, "b", "handbook", world.space_b, frozenset(), ["everyone"])):
+        with database.writer(tenant, source) as writer:
+            words = {what: world.secret(f"{letter}: {what}", known if what in ("revision", "long document") else frozenset()) for what in ("revision", "version", "section", "passage", "long document")}
+            put_long(writer, f"{words['long document']}.md", f"The bonus of {words['passage']}", readers, space, words["section"], p_revision=words["revision"], p_version=words["version"])
+    with database.writer("a", "handbook") as writer:
+        put_long(writer, "guide.md", "The refund window of trains", ["everyone"], "toy", "Trains", p_version="v1")
+    with database.superuser() as superuser:
+        superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
+    with psycopg.connect(database.dsn("app_operator"), autocommit=True) as operator:
+        while operator.execute("select remaining from pgrag.maintain('0')").fetchone()[0]:
+            pass
+    with database.superuser() as superuser:
+        superuser.execute("analyze")
+
+
+def put_long(writer: psycopg.Connection, document: str, text: str, readers: Sequence[str], space: str, section: str, **more: str) -> None:
+    """A document of some passages, enough for a block."""
+    texts = [f"{text}, rule {n}. " for n in range(14)]
+    given = {"p_document": document, "p_body": "".join(texts), "p_space": space} | more
+    named = ", ".join(f"{name} => %({name})s" for name in given)
+    (revision,) = writer.execute(f"select revision from pgrag.stage_revision({named})", given).fetchone()
+    ends = [sum(map(len, texts[: n + 1])) for n in range(len(texts))]
+    vectors = [f"[1,{n / 10},{n % 3}]" for n in range(len(texts))]
+    writer.execute("select pgrag.add_chunks(%s, %s, 1, %s, %s, %s, %s, %s, p_embeddings => %s::public.vector[])",
+                   (document, revision, texts, [0, *ends[:-1]], ends, [5] * len(texts), [section] * len(texts), vectors))  # fmt: skip
+    assert writer.execute("select state from pgrag.verify_revision(%s, %s, %s)", (document, revision, len(texts))).fetchone() == ("verified",)
+    writer.execute("select pgrag.set_access(%s, %s)", (document, list(readers)))
+    writer.execute("select pgrag.activate(%s, %s)", (document, revision))
 
 
 class Attackers:
@@ -205,24 +288,35 @@ class Attackers:
 
     def __init__(self, database: Database) -> None:
         self.world = World(database)
-        self.secrets = Secrets(self.world)
+        self.stack = ExitStack()
+        self.stack.enter_context(all_patched(database, *SMALL))
+        furnish(self.world)
+        stranger = canary()
+        self.secrets = Secrets(self.world, [stranger])
         self.catalog = Catalog.read(database)
         self.sessions = {role: Session(database, role) for role in ROLES}
+        self.superuser = self.stack.enter_context(database.superuser())
         with database.reader("a", "alice") as reader:
-            self.packet = json.dumps(database.packet(reader, "refund window"))
+            self.packet = json.dumps(database.packet(reader, "refund window", k=3))
         named = [secret.value.decode() for secret in self.world.secrets.values() if secret.value.isascii()]
-        self.guesses = [*named, *self.world.chunks.values(), self.world.pay, self.world.group, self.world.tenant_b, self.world.source_b, canary()]
+        self.guesses = [*named, *self.world.chunks.values(), self.world.pay, self.world.group, self.world.tenant_b, self.world.source_b, stranger]
+        self.batches, self.answered = 0, Counter[str]()
 
     def close(self) -> None:
         for session in self.sessions.values():
             session.close()
+        self.stack.close()
 
     def batch(self, seed: int) -> Tally:
         dice = random.Random(seed)
         tally = Tally()
+        # The block of the tenant is searched where those of the lists cannot be: as if they came with a dump from another cluster.
+        self.superuser.execute("update pgrag_data.dense_block set system_identifier = case when %s then c.system_identifier else 0 end from pg_control_system() c where acl_id is not null",
+                               (seed % 2 == 0,))  # fmt: skip
         insider = self.world.database.token("a", "bob")
         tokens = {role: self.world.token(role) if role in TOKEN_ROLES else "" for role in ROLES}
         queue = [role for role, weight in WEIGHTS.items() for _ in range(ROUNDS * weight)]
+        tally.draws = len(queue)
         dice.shuffle(queue)
         while queue:
             wave: dict[str, list[tuple[str, list[str]]]] = {}
@@ -237,6 +331,11 @@ class Attackers:
                 self._copies(seed, dice, role, tokens[role], tally)
         if seed % 5 == 0 and shutil.which("sqlsmith"):
             self._smith(seed, "reader" if seed % 2 else "browser", tokens, tally)
+        self.batches += 1
+        self.answered.update({name: count for name, count in tally.counts.items() if name.endswith("answered")})
+        if self.batches == ENOUGH:  # a search that is always refused would show nothing
+            wanted = [*(f"{name.removeprefix('pgrag.')} {mode} answered" for name in SEARCHES for mode in MODES), *(f"route {route} answered" for route in ROUTES)]
+            tally.failures += [f"seed {seed}: in {ENOUGH} batches never {name}" for name in wanted if not self.answered[name]]
         return tally
 
     def _units(self, dice: random.Random, role: str, token: str, insider: str) -> list[tuple[str, list[str]]]:
@@ -272,7 +371,7 @@ class Attackers:
                 yield session.simply(statement, "copy")
                 session.simply("rollback to fuzz", "")
             session.simply("rollback", "")
-            yield session.simply(grammar._call()[0], "after the transaction") if role in ("reader", "browser", "auditor") else Seen("", "", "", 0, [])
+            yield session.simply(grammar._call()[0], "after the transaction") if role in ("reader", "browser", "auditor") else Seen("", "", "", 0, [], [])
 
         self._judge(seed, role, [("copy", [])], tally, run)
 
@@ -291,14 +390,21 @@ class Attackers:
         tally.counts += states
         tally.counts["with rows"] += sum(seen.rows > 0 for seen in every)
         tally.counts += Counter(f"of them {GROUPS[seen.kind]}" for seen in every)
+        tally.counts += Counter(name for seen in every if seen.kind in ("search", "call") and not seen.state for name in answers(seen))
         # PostgreSQL's own functions have internal errors for odd arguments; pgrag's must not.
         failed = [seen for seen in every if seen.state.startswith("XX") and any(b"pgrag" in said for said in seen.said)]
         tally.failures += [f"seed {seed}, {role}: {seen.state} {b' '.join(seen.said)[:200]!r} of {seen.statement[:400]}" for seen in failed]
-        if leaked := self.secrets.leaked(b"\n".join(b"\n".join(seen.said) for seen in every), role):
-            mentioned = self.secrets.named("\n".join(s for _, unit in units for s in unit).encode())
-            if leaked := leaked - mentioned:  # an attacker who names a guess gets it back
-                told = next((s for s in every if self.secrets.leaked(b"\n".join(s.said), role) - mentioned), every[0])
-                tally.failures.append(f"seed {seed}, {role} saw {sorted(leaked)}: {told.statement[:600]}")
+        if self.secrets.leaked(b"\n".join(b"\n".join(seen.said + seen.heard) for seen in every), role):
+            mentioned = self.secrets.named("\n".join(s for _, unit in units for s in unit).encode())  # an attacker who names a guess gets it back
+            ways: dict[str, set[str]] = {}
+            told = ""
+            for seen in every:
+                for way, part in seen.parts().items():
+                    if found := self.secrets.leaked(part, role) - mentioned:
+                        ways.setdefault(way, set()).update(found)
+                        told = told or seen.statement
+            if ways:
+                tally.failures.append(f"seed {seed}, {role} saw {'; '.join(f'in {way}: {sorted(found)}' for way, found in ways.items())}; first by {told[:600]}")
 
     def _smith(self, seed: int, role: str, tokens: dict[str, str], tally: Tally) -> None:
         """What sqlsmith makes of the catalog, through a session that is watched."""
@@ -311,6 +417,14 @@ class Attackers:
         session.reset()
         session.send([unit for _, unit in units])
         self._judge(seed, role, units, tally, lambda: session.receive([u for _, u in units], [k for k, _ in units]))
+
+
+def answers(seen: Seen) -> Iterator[str]:
+    """Of a search that found something: function, mode and route."""
+    whole = b"\n".join(seen.said)
+    if (asked := ASKED.search(seen.statement)) and (b'"chunk_id"' in whole or (asked[2] is None and asked[1] == "search" and seen.rows)):
+        yield f"{asked[1]}{asked[2] or ''} {asked[3]} answered"
+        yield from (f"route {route} answered" for route in ROUTES if b'"dense_route": "%s"' % route.encode() in whole)
 
 
 @contextmanager
