@@ -609,7 +609,7 @@ SETTINGS = (
 )  # fmt: skip
 SETTINGS = tuple(one.removesuffix("; ") for one in SETTINGS)
 VOLATILE = re.compile(r"\.(authenticate|put_|drop_|stage_|add_|verify_rev|set_|activate|rollback|delete_|retire_|maintain|calibrate|build_|switch_|doctor|index_status)")
-KIND_TABLE = {"query": 30, "row": 14, "call": 12, "search": 10, "private": 8, "about": 8, "plan": 5, "cursor": 4, "prepared": 3, "block": 5, "setting": 5, "write": 5, "role": 2, "forged": 2, "other": 7}
+KIND_TABLE = {"query": 30, "row": 14, "call": 12, "search": 7, "private": 8, "about": 8, "plan": 5, "cursor": 4, "prepared": 3, "block": 5, "setting": 5, "write": 5, "role": 2, "forged": 2, "other": 7}
 GROUPS = {
     "query": "queries", "row": "queries", "after the transaction": "calls", "call": "calls", "search": "calls", "private": "private tables and functions", "about": "catalogs, statistics and the rest", "other": "catalogs, statistics and the rest",
     "plan": "plans", "cursor": "cursors, prepared statements and copies", "prepared": "cursors, prepared statements and copies", "copy": "cursors, prepared statements and copies", "block": "blocks",

@@ -242,7 +242,7 @@ class Session:
 SMALL = (("block_least", "1000", "12"), ("deserves_block", "10 * p_least", "2 * p_least"), ("scope_first_limit", "20000", "0"))
 ROUTES = ("exact", "class_blocks", "tenant_block")
 ASKED = re.compile(r"^select .*?\bpgrag\.(search|packet)(_json)?\(.*?(?:p_mode => '|\"mode\": \")(lexical|dense|hybrid)\b", re.S)
-ENOUGH = 3  # batches, after which every function and mode has been answered
+ENOUGH = 4  # batches, after which every function and mode has been answered
 
 
 def furnish(world: World) -> None:
@@ -464,28 +464,63 @@ def readable_keys(database: Database) -> AbstractContextManager[None]:
                    f"create policy open on pgrag_private.signing_key for select to {everybody} using (true)")  # fmt: skip
 
 
-def talkative_error(database: Database) -> AbstractContextManager[None]:
+def open_statistics(database: Database) -> AbstractContextManager[None]:
+    return granted(database, f"grant select on pg_statistic to {', '.join(f'pgrag_{role}' for role in ROLES)}")
+
+
+def naming_policy(database: Database) -> AbstractContextManager[None]:
+    """A policy that names what it hides, which plans say."""
+    return granted(database, """do $$ begin execute format('alter policy pgrag_document_select on pgrag_data.document using (tenant_id = (select pgrag_private.browse_tenant())
+        and active_revision_id = any ((select pgrag_private.browse_revisions())::bigint[]) and document <> %L)', (select min(document) from pgrag_data.document where document ~ '^pay-')); end $$""")  # fmt: skip
+
+
+def view_without_barrier(database: Database) -> AbstractContextManager[None]:
+    """A condition instead of a policy, in a view that does not keep the caller's own behind it."""
+    return granted(database, "alter policy pgrag_chunk_select on pgrag_data.chunk using (true)", """create or replace view pgrag.chunks with (security_barrier = false) as
+        select encode(c.chunk_id, 'hex') as chunk_id, (select s.source from pgrag_data.source s limit 1) as source, (select d.document from pgrag_data.document d limit 1) as document,
+               (select r.revision from pgrag_data.revision r where r.revision_id = c.revision_id) as revision, c.chunk_no, c.section, c.page, c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
+          from pgrag_data.chunk c where c.revision_id = any (pgrag_private.browse_revisions())""")  # fmt: skip
+
+
+def unfiltered_blocks(database: Database) -> AbstractContextManager[None]:
+    """A search of a block that takes every row of it for visible."""
+    return granted(database, "create or replace function pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text language sql immutable parallel safe return 'true'")
+
+
+def talkative(how: str) -> Callable[[Database], AbstractContextManager[None]]:
     """A refusal that quotes what it refuses."""
-    return patched(database, "pgrag.can_read", ("begin\n  return exists (", TALKATIVE))
-
-
-TALKATIVE = """begin
+    return lambda database: patched(database, "pgrag.can_read", ("begin\n  return exists (", f"""begin
   if p_document is distinct from 'refund.md' then
-    raise exception 'no such document' using errcode = 'RG401', detail = (select min(text) from pgrag_data.chunk where text ~ 'salary');
+    {how.format("(select min(text) from pgrag_data.chunk where text ~ 'salary')")};
   end if;
-  return exists ("""
+  return exists ("""))  # fmt: skip
+
+
+def control(broken: Callable[[Database], AbstractContextManager[None]], seen: str) -> Control:
+    """What is ``seen``: who, which way, and the kind of a secret."""
+    return Control(partial(opened, broken=broken), seen)
+
 
 PROOF = Proof(
     name="hostile SQL",
     contracts=("A2", "A8", "A9"),
     unit="statements",
+    draw="sessions",
     target=2_000_000,
     claim="No statement that an application role runs makes a secret of another tenant, of a hidden document or of a key come out in rows, notices, errors or plans.",
     opened=opened,
+    short=ENOUGH,
     controls={
-        "a policy that lets all roles read chunks": Control(partial(opened, broken=open_table), ""),
-        "views without their policies": Control(partial(opened, broken=open_view), ""),
-        "an error that quotes a hidden passage": Control(partial(opened, broken=talkative_error), ""),
-        "signing keys that may be selected": Control(partial(opened, broken=readable_keys), ""),
+        "a policy that lets all roles read chunks": control(open_table, r"saw .*in rows: [^;]*'b: text'"),
+        "such a policy, by COPY": control(open_table, r"saw .*in copy: [^;]*'b: text'"),
+        "views without their policies": control(open_view, r"browser saw .*in rows: [^;]*'b: text'"),
+        "views without their policies, by a cursor": control(open_view, r"browser saw .*in cursor: [^;]*'b: (text|title|document|product)'"),
+        "a view that the caller's conditions get behind": control(view_without_barrier, r"browser saw .*in (error|notice): [^;]*'[ab]: (text|passage)'"),
+        "a policy that names a hidden document": control(naming_policy, r"browser saw .*in plan: [^;]*'a: document"),
+        "statistics that may be selected": control(open_statistics, r"saw .*in rows: [^;]*'a: product'"),
+        "blocks searched without the filter": control(unfiltered_blocks, r"reader saw .*in rows: [^;]*'a: passage'"),
+        "an error that quotes a hidden passage": control(talkative("raise exception 'no such document' using errcode = 'RG401', detail = {}"), r"reader saw .*in error: [^;]*'a: text'"),
+        "a notice that quotes a hidden passage": control(talkative("raise notice '%', {}"), r"reader saw .*in notice: [^;]*'a: text'"),
+        "signing keys that may be selected": control(readable_keys, r"saw .*in (rows|copy|cursor): [^;]*'key \d"),
     },
 )
