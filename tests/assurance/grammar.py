@@ -225,6 +225,7 @@ class Grammar:
             f"({text})::integer = 1", f"({text})::date > now()", f"1 / (length({text}) - length({text})) = 1", f"{text} ~ ('(' || {text})", f"({text})::jsonb is not null",
             f"set_config('a.b', {text}, false)::integer is null", f"('$ ? (@ like_regex \"(' || {text} || '\")')::jsonpath is null", f"{text} like '%zq7%'", f"({text})::regclass is null",
             f"({text})::xml is null", f"({text})::vector is null", f"pg_notify({text}, {text}) is null", f"to_tsquery({text}) is null", f"({text})::bytea is null", f"chr(-length({text})) = ''",
+            f"case when {text} like '%zq7%' then ({text})::integer end = 1", f"case when {text} like '%zq7%' then to_regclass({text})::text::date end is null",
             f"case when {text} like 'zq%' then 1 / 0 end = 1", f"has_table_privilege({text}, 'select')", f"current_setting({text}) = ''", f"{text}::money is null", f"{text}::int4range is null",
         ))  # fmt: skip
 

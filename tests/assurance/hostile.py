@@ -479,7 +479,7 @@ def view_without_barrier(database: Database) -> AbstractContextManager[None]:
     return granted(database, "alter policy pgrag_chunk_select on pgrag_data.chunk using (true)", """create or replace view pgrag.chunks with (security_barrier = false) as
         select encode(c.chunk_id, 'hex') as chunk_id, (select s.source from pgrag_data.source s limit 1) as source, (select d.document from pgrag_data.document d limit 1) as document,
                (select r.revision from pgrag_data.revision r where r.revision_id = c.revision_id) as revision, c.chunk_no, c.section, c.page, c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
-          from pgrag_data.chunk c where c.revision_id = any (pgrag_private.browse_revisions())""")  # fmt: skip
+          from pgrag_data.chunk c where c.revision_id + 0 = any (pgrag_private.browse_revisions())""")  # fmt: skip
 
 
 def unfiltered_blocks(database: Database) -> AbstractContextManager[None]:
