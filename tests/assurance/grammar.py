@@ -6,7 +6,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.access.forge import BAD_TOKENS
@@ -78,6 +78,7 @@ class Function:
     set: bool
     columns: tuple[tuple[str, str], ...] = ()  # of the rows it gives
     roles: frozenset[str] = frozenset()
+    immutable: bool = False
 
 
 @dataclass
@@ -114,7 +115,7 @@ class Catalog:
                        coalesce(p.proargnames, '{}'), coalesce(p.proargmodes::text[], '{}'), p.pronargdefaults,
                        array(select format_type(t, null) from unnest(p.proargtypes) with ordinality as u (t, o) order by o),
                        array(select format_type(t, null) from unnest(p.proallargtypes) with ordinality as u (t, o) order by o),
-                       array(select r from unnest(%s::text[]) r where has_function_privilege('app_' || r, p.oid, 'execute'))
+                       array(select r from unnest(%s::text[]) r where has_function_privilege('app_' || r, p.oid, 'execute')), p.provolatile = 'i'
                   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
                  where p.prokind in ('f', 'a', 'w') and (n.nspname in ('pg_catalog', 'public') or n.nspname ~ '^pgrag')
                  order by 2, 1, p.oid""", (list(ROLES),)):  # fmt: skip
@@ -131,11 +132,11 @@ class Catalog:
         return found
 
     def _function(self, name: str, schema: str, kind: str, many: bool, result: str, names: Sequence[str], modes: Sequence[str],
-                  defaults: int, types: Sequence[str], all_types: Sequence[str], roles: Sequence[str]) -> None:  # fmt: skip
+                  defaults: int, types: Sequence[str], all_types: Sequence[str], roles: Sequence[str], immutable: bool) -> None:  # fmt: skip
         count = len(types)
         given = tuple((names[n] if n < len(names) else "", types[n], n >= count - defaults) for n in range(count))
         columns = tuple((f'"{n}"', t) for n, t, m in zip(names, all_types, modes, strict=False) if m in "tob") if modes else ()
-        function = Function(f"{schema}.{name}" if schema != "pg_catalog" else name, schema, given, result, many, columns, frozenset(roles))
+        function = Function(f"{schema}.{name}" if schema != "pg_catalog" else name, schema, given, result, many, columns, frozenset(roles), immutable)
         if schema.startswith("pgrag"):
             (self.public if schema == "pgrag" else self.private).append(function)
         elif BARRED.search(name) or not set(types) <= LITERALS.keys() | {"anyelement", "anyarray", "any"}:
@@ -150,6 +151,11 @@ class Catalog:
             self.by_result.setdefault(result, []).append(function)
             if types == ["oid"] and (name.startswith(("pg_get", "pg_relation", "pg_stat_get")) or "size" in name):
                 self.about_ids.append(name)
+
+    def pure(self) -> Catalog:
+        """Without what says other things in another database, or at another time."""
+        kept = {kind: [f for f in functions if f.immutable] for kind, functions in self.by_result.items()}
+        return replace(self, open=[], closed=[], by_result={kind: functions for kind, functions in kept.items() if functions}, sets=[f for f in self.sets if f.immutable])
 
 
 # ---- the grammar ---------------------------------------------------------------------------------------------------
@@ -177,6 +183,7 @@ class Grammar:
         self.guesses = [quote(guess) for guess in guesses]
         self.own = [f for f in catalog.public if role in f.roles]
         self.searches = [f for f in self.own if f.name in SEARCHES]
+        self.pure = not catalog.open
         self.own_rows = [f for f in self.own if f.columns and not VOLATILE.search(f.name)]
 
     # -- expressions --
@@ -184,7 +191,8 @@ class Grammar:
     def literal(self, kind: str) -> str:
         if kind == "text" and self.guesses and self.dice.random() < 0.3:
             return self.dice.choice(self.guesses)
-        return self.dice.choice(LITERALS.get(kind) or (f"null::{kind}",))
+        known = LITERALS.get(kind, ())
+        return self.dice.choice([one for one in known if not self.pure or not IMPURE.search(one)] or (f"null::{kind}",))
 
     def expression(self, kind: str, scope: Scope, depth: int) -> str:
         dice = self.dice
@@ -225,7 +233,7 @@ class Grammar:
             f"({text})::integer = 1", f"({text})::date > now()", f"1 / (length({text}) - length({text})) = 1", f"{text} ~ ('(' || {text})", f"({text})::jsonb is not null",
             f"set_config('a.b', {text}, false)::integer is null", f"('$ ? (@ like_regex \"(' || {text} || '\")')::jsonpath is null", f"{text} like '%zq7%'", f"({text})::regclass is null",
             f"({text})::xml is null", f"({text})::vector is null", f"pg_notify({text}, {text}) is null", f"to_tsquery({text}) is null", f"({text})::bytea is null", f"chr(-length({text})) = ''",
-            f"case when {text} like '%zq7%' then ({text})::integer end = 1", f"case when {text} like '%zq7%' then to_regclass({text})::text::date end is null",
+            f"case when {text} like '%zq7%' then ({text})::integer end = 1", f"case when {text} like '%zq7%' then ({text})::date end is null",
             f"case when {text} like 'zq%' then 1 / 0 end = 1", f"has_table_privilege({text}, 'select')", f"current_setting({text}) = ''", f"{text}::money is null", f"{text}::int4range is null",
         ))  # fmt: skip
 
@@ -234,13 +242,15 @@ class Grammar:
     def item(self, alias: str, scope: Scope, depth: int) -> tuple[str, Scope]:
         """Something to select from, and its columns."""
         dice, roll = self.dice, self.dice.random()
+        if self.pure:
+            roll = dice.choice((0, 0, 0, 0.45, 0.8, 0.95))
         if self.role == "browser" and roll < 0.55:
             relation = dice.choice(self.catalog.views)
             return f"{relation.name} as {alias}{self.sample()}", columns(alias, relation.columns)
         if self.own_rows and roll < (0.25 if self.role == "reader" else 0.45):
             function = dice.choice(self.own_rows)
             return f"{self.call(function, scope, depth)} as {alias}", columns(alias, function.columns)
-        if roll < 0.65:
+        if roll < 0.65 and not self.pure:
             relation = dice.choice(self.catalog.open)
             if relation.heavy and dice.random() < 0.9:
                 relation = dice.choice(self.catalog.open)
@@ -248,7 +258,7 @@ class Grammar:
             if dice.random() < 0.9:
                 return f"(select * from {relation.name}{about} limit {dice.choice((1, 3, 10, 20))}) as {alias}", columns(alias, relation.columns)
             return f"{relation.name} as {alias}{self.sample()}", columns(alias, relation.columns)
-        if roll < 0.75:
+        if roll < 0.75 and not self.pure:
             relation = dice.choice(self.catalog.closed)
             return f"{relation.name} as {alias}{self.sample()}", columns(alias, relation.columns)
         if roll < 0.8:
@@ -388,7 +398,7 @@ class Grammar:
             having = " having count(*) > 0" if dice.random() < 0.1 else ""
             return f"select {targets} from {source}{where}{group}{having}"
         targets = ", ".join(self.target(kind, [*scope, *outer], depth) for kind in kinds)
-        order = f" order by {dice.choice(('1', '1 desc', 'random()', self.expression('text', scope, 1)))}" if dice.random() < 0.15 else ""
+        order = f" order by {dice.choice(('1', '1 desc', '1' if self.pure else 'random()', self.expression('text', scope, 1)))}" if dice.random() < 0.15 else ""
         limit = f" limit {dice.choice((1, 5, 20))}" if dice.random() < 0.7 else " limit 60"
         lock = dice.choice((" for update", " for share skip locked", " for no key update nowait")) if dice.random() < 0.01 and depth == 2 else ""
         return f"select {'distinct ' if dice.random() < 0.05 and not order else ''}{targets} from {source}{where}{order}{limit}{lock}"
@@ -424,7 +434,7 @@ class Grammar:
 
     def unit(self) -> tuple[str, list[str]]:
         """A kind, and statements that belong together."""
-        kind = self.dice.choices(KINDS, KIND_WEIGHTS)[0]
+        kind = self.dice.choice(PURE) if self.pure else self.dice.choices(KINDS, KIND_WEIGHTS)[0]
         return kind, getattr(self, f"_{kind}")()
 
     def _query(self) -> list[str]:
@@ -452,7 +462,7 @@ class Grammar:
         return self.asked(self.call(self.dice.choice(self.searches), [], 1), self.dice.random() < 0.85)
 
     def asked(self, called: str, whole: bool) -> list[str]:
-        if whole:
+        if whole or self.pure:
             return [f"select * from {called}"]
         return [self.dice.choice(("select {}", "select ({})::text::integer", "select length(({})::text)", "select jsonb_path_query(to_jsonb({}), '$.**')")).format(called)]
 
@@ -610,6 +620,8 @@ SETTINGS = (
 )  # fmt: skip
 SETTINGS = tuple(one.removesuffix("; ") for one in SETTINGS)
 VOLATILE = re.compile(r"\.(authenticate|put_|drop_|stage_|add_|verify_rev|set_|activate|rollback|delete_|retire_|maintain|calibrate|build_|switch_|doctor|index_status)")
+PURE = ("query", "query", "row", "call", "search")
+IMPURE = re.compile(r"pg_class|pg_index|pg_proc|now\(\)|current_")
 KIND_TABLE = {"query": 30, "row": 14, "call": 12, "search": 7, "private": 8, "about": 8, "plan": 5, "cursor": 4, "prepared": 3, "block": 5, "setting": 5, "write": 5, "role": 2, "forged": 2, "other": 7}
 GROUPS = {
     "query": "queries", "row": "queries", "after the transaction": "calls", "call": "calls", "search": "calls", "private": "private tables and functions", "about": "catalogs, statistics and the rest", "other": "catalogs, statistics and the rest",
