@@ -130,7 +130,7 @@ def respelled(whole: bytes) -> Iterator[bytes]:
         yield base64.encodebytes(value).replace(b"\n", b"\\n")
         yield " ".join(str(byte - 256 if byte > 127 else byte) for byte in value).encode()
     yield whole.decode("latin-1").encode()
-    yield whole.decode("latin-1").upper().encode("latin-1", "replace") if whole.isascii() else whole
+    yield whole.upper()
     yield b"{" + b",".join(whole[n : n + 1] for n in range(len(whole))) + b"}"
     yield b"\n".join(whole[n : n + 1] for n in range(len(whole)))
 
@@ -262,16 +262,18 @@ ENOUGH = 4  # batches, after which every function and mode has been answered
 
 def furnish(world: World) -> None:
     """More places with a secret, and a block of each access list with vectors and one of the tenant, costs by which they are used."""
-    database, managers = world.database, frozenset({"writer", "admin"})
-    with database.role("operator") as operator:
-        for tenant, letter, sources in (("a", "a", [world.wiki]), (world.tenant_b, "b", ["handbook", world.source_b])):
-            operator.execute("select pgrag.put_tenant(%s, %s)", (tenant, f"The {world.secret(f'{letter}: name of the tenant', frozenset({'operator'}))} company"))
-            for source in sources:
-                operator.execute("select pgrag.put_source(%s, %s, %s)", (tenant, source, [f"model-{world.secret(f'{letter}: processor of {len(source)} letters', frozenset({'operator'}))}"]))
-    for tenant, letter, source, space, known, readers in (("a", "a", "handbook", "toy", managers, [world.group]), (world.tenant_b, "b", "handbook", world.space_b, frozenset(), ["everyone"])):
-        with database.writer(tenant, source) as writer:
-            words = {what: world.secret(f"{letter}: {what}", known if what in ("revision", "long document") else frozenset()) for what in ("revision", "version", "section", "passage", "long document")}
-            put_long(writer, f"{words['long document']}.md", f"The bonus of {words['passage']}", readers, space, words["section"], p_revision=words["revision"], p_version=words["version"])
+    database, managers, operators = world.database, frozenset({"writer", "admin"}), frozenset({"operator"})
+    for tenant, a, sources in (("a", "a", {"processor": world.wiki}), (world.tenant_b, "b", {"processor": "handbook", "processor of the other source": world.source_b})):
+        with database.role("operator") as operator:
+            operator.execute("select pgrag.put_tenant(%s, %s)", (tenant, f"The {world.secret(f'{a}: name of the tenant', operators)} company"))
+            for what, source in sources.items():
+                operator.execute("select pgrag.put_source(%s, %s, %s)", (tenant, source, [f"model-{world.secret(f'{a}: {what}', operators)}"]))
+        known = managers if tenant == "a" else frozenset()
+        document, revision = world.secret(f"{a}: long document", known), world.secret(f"{a}: revision", known)
+        section, version, passage = (world.secret(f"{a}: {what}") for what in ("section", "version", "passage"))
+        space, readers = ("toy", [world.group]) if tenant == "a" else (world.space_b, ["everyone"])
+        with database.writer(tenant, "handbook") as writer:
+            put_long(writer, f"{document}.md", f"The bonus of {passage}", readers, space, section, p_revision=revision, p_version=version)
     with database.writer("a", "handbook") as writer:
         put_long(writer, "guide.md", "The refund window of trains", ["everyone"], "toy", "Trains", p_version="v1")
     with database.superuser() as superuser:
@@ -285,6 +287,9 @@ def furnish(world: World) -> None:
             pass
     with database.superuser() as superuser:
         superuser.execute("analyze")
+        for name in ("a: passage", "b: passage", "a: wiki text"):
+            chunk = "select encode(chunk_id, 'hex') from pgrag_data.chunk where strpos(text, %s) > 0 limit 1"
+            (world.chunks[name],) = superuser.execute(chunk, (world.secrets[name].value.decode(),)).fetchone()
 
 
 def put_long(writer: psycopg.Connection, document: str, text: str, readers: Sequence[str], space: str, section: str, **more: str) -> None:
@@ -330,12 +335,14 @@ set session_replication_role = replica;
 create temp table shown as
   select d.* from pgrag_data.document d join pgrag_data.tenant t using (tenant_id)
    where t.tenant = 'a' and d.deleted_at is null and d.active_revision_id is not null
-     and exists (select from pgrag_data.acl_entry e join pgrag_data.principal p using (tenant_id, principal_id) where e.tenant_id = d.tenant_id and e.acl_id = d.acl_id and p.name in ('everyone', 'alice'));
+     and exists (select from pgrag_data.acl_entry e join pgrag_data.principal p using (tenant_id, principal_id)
+                  where e.tenant_id = d.tenant_id and e.acl_id = d.acl_id and p.name in ('everyone', 'alice'));
 do $$
 declare
   r record;
 begin
-  for r in select c.oid::regclass as name, array_agg(a.attname::text) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and attnum > 0 and not attisdropped
+  for r in select c.oid::regclass as name, array_agg(a.attname::text) as columns
+             from pg_class c join pg_attribute a on a.attrelid = c.oid and attnum > 0 and not attisdropped
             where c.relnamespace = 'pgrag_data'::regnamespace and c.relkind = 'r' group by c.oid having 'tenant_id' = any (array_agg(a.attname)) loop
     execute format('delete from %s x where tenant_id not in (select tenant_id from shown)', r.name);
     if 'revision_id' = any (r.columns) then
@@ -386,8 +393,8 @@ class Attackers:
         dice = random.Random(seed)
         tally = Tally()
         # The block of the tenant is searched where those of the lists cannot be: as if they came with a dump from another cluster.
-        self.superuser.execute("update pgrag_data.dense_block set system_identifier = case when %s then c.system_identifier else 0 end from pg_control_system() c where acl_id is not null",
-                               (seed % 2 == 0,))  # fmt: skip
+        ours = "case when %s then c.system_identifier else 0 end"
+        self.superuser.execute(f"update pgrag_data.dense_block set system_identifier = {ours} from pg_control_system() c where acl_id is not null", (seed % 2 == 0,))
         insider = self.world.database.token("a", "bob")
         tokens = {role: self.world.token(role) if role in TOKEN_ROLES else "" for role in ROLES}
         queue = [role for role, weight in WEIGHTS.items() for _ in range(ROUNDS * weight)]
@@ -494,6 +501,7 @@ class Attackers:
             session.reset()
             session.send([unit for _, unit in units])
             heard.append([seen for seen in session.receive([u for _, u in units], [k for k, _ in units]) if seen.kind and seen.statement != "rollback to fuzz"])
+            session.reset()  # its last statement may have a guess, which others of its role see in pg_stat_activity
         for ours, theirs in zip(*heard, strict=True):
             if {ours.state, theirs.state} & {"57014", "55P03"}:
                 continue
@@ -564,21 +572,24 @@ def open_statistics(database: Database) -> AbstractContextManager[None]:
 
 def naming_policy(database: Database) -> AbstractContextManager[None]:
     """A policy that names what it hides, which plans say."""
-    return granted(database, """do $$ begin execute format('alter policy pgrag_document_select on pgrag_data.document using (tenant_id = (select pgrag_private.browse_tenant())
-        and active_revision_id = any ((select pgrag_private.browse_revisions())::bigint[]) and document <> %L)', (select min(document) from pgrag_data.document where document ~ '^pay-')); end $$""")  # fmt: skip
+    visible = "tenant_id = (select pgrag_private.browse_tenant()) and active_revision_id = any ((select pgrag_private.browse_revisions())::bigint[])"
+    return granted(database, f"""do $$ begin execute format('alter policy pgrag_document_select on pgrag_data.document using ({visible} and document <> %L)',
+        (select min(document) from pgrag_data.document where document ~ '^pay-')); end $$""")  # fmt: skip
 
 
 def view_without_barrier(database: Database) -> AbstractContextManager[None]:
     """A condition instead of a policy, in a view that does not keep the caller's own behind it."""
     return granted(database, "alter policy pgrag_chunk_select on pgrag_data.chunk using (true)", """create or replace view pgrag.chunks with (security_barrier = false) as
-        select encode(c.chunk_id, 'hex') as chunk_id, (select s.source from pgrag_data.source s limit 1) as source, (select d.document from pgrag_data.document d limit 1) as document,
-               (select r.revision from pgrag_data.revision r where r.revision_id = c.revision_id) as revision, c.chunk_no, c.section, c.page, c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
+        select encode(c.chunk_id, 'hex') as chunk_id, (select s.source from pgrag_data.source s limit 1) as source,
+               (select d.document from pgrag_data.document d limit 1) as document, (select r.revision from pgrag_data.revision r limit 1) as revision,
+               c.chunk_no, c.section, c.page, c.language, c.span_start, c.span_end, c.token_count as tokens, c.text
           from pgrag_data.chunk c where c.revision_id + 0 = any (pgrag_private.browse_revisions())""")  # fmt: skip
 
 
 def unfiltered_blocks(database: Database) -> AbstractContextManager[None]:
     """A search of a block that takes every row of it for visible."""
-    return granted(database, "create or replace function pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text language sql immutable parallel safe return 'true'")
+    return granted(database, "create or replace function pgrag_private.visible_row(p_row text, p_scope text, p_counted boolean) returns text "
+                             "language sql immutable parallel safe return 'true'")  # fmt: skip
 
 
 def talkative(how: str) -> Callable[[Database], AbstractContextManager[None]]:
@@ -592,11 +603,12 @@ def talkative(how: str) -> Callable[[Database], AbstractContextManager[None]]:
 
 def telltale(database: Database) -> AbstractContextManager[None]:
     """One bit, and no canary."""
-    return patched(database, "pgrag_private.retrieve", ("'complete', v_complete in", "'complete', not exists (select from pgrag_data.document d where d.deleted_at is not null) and v_complete in"))
+    deleted = "exists (select from pgrag_data.document d where d.deleted_at is not null)"
+    return patched(database, "pgrag_private.retrieve", ("'complete', v_complete in", f"'complete', not {deleted} and v_complete in"))
 
 
 def control(broken: Callable[[Database], AbstractContextManager[None]], seen: str) -> Control:
-    """What is ``seen``: who, which way, and the kind of a secret."""
+    """``seen``: by whom, which way, and the kind of the secret."""
     return Control(partial(opened, broken=broken), seen)
 
 
@@ -618,7 +630,7 @@ PROOF = Proof(
         "a policy that names a hidden document": control(naming_policy, r"browser saw .*in plan: [^;]*'a: document"),
         "statistics that may be selected": control(open_statistics, r"saw .*in rows: [^;]*'a: product'"),
         "blocks searched without the filter": control(unfiltered_blocks, r"reader saw .*in rows: [^;]*'a: passage'"),
-        "an error that quotes a hidden passage": control(talkative("raise exception 'no such document' using errcode = 'RG401', detail = {}"), r"reader saw .*in error: [^;]*'a: text'"),
+        "an error that quotes a hidden passage": control(talkative("raise exception 'x' using errcode = 'RG401', detail = {}"), r"reader saw .*in error: [^;]*'a: text'"),
         "a notice that quotes a hidden passage": control(talkative("raise notice '%', {}"), r"reader saw .*in notice: [^;]*'a: text'"),
         "an answer that is complete only where nothing was deleted": control(telltale, "reader is told of what is hidden"),
         "signing keys that may be selected": control(readable_keys, r"saw .*in (rows|copy|cursor): [^;]*'key \d"),
