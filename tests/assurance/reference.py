@@ -109,7 +109,8 @@ class Tenant:
     principals: dict[str, str] = field(default_factory=lambda: {EVERYONE: EVERYONE})  # name: kind
     members: set[tuple[str, str]] = field(default_factory=set)  # group, member
     documents: dict[tuple[str, str], Document] = field(default_factory=dict)
-    dropped: Counter[str] = field(default_factory=Counter)  # how often: the next of the name is another
+    dropped: Counter[str] = field(default_factory=Counter)  # users, and how often: the next of the name is another
+    gone: Counter[str] = field(default_factory=Counter)  # the same of all principals
 
     # ---- operations: each changes the state, or is refused ----
 
@@ -129,8 +130,9 @@ class Tenant:
         """For good: a new one of the name is another."""
         if name not in self.principals or name == EVERYONE:
             raise Refused("RG401")
-        self.principals.pop(name)
-        self.dropped[name] += 1
+        self.gone[name] += 1
+        if self.principals.pop(name) == "user":
+            self.dropped[name] += 1
         self.members = {(g, m) for g, m in self.members if name not in (g, m)}
         for document in self.documents.values():
             document.readers.discard(name)
@@ -149,7 +151,7 @@ class Tenant:
         document = self.document(source, name)
         if not readers <= set(self.principals):
             raise Refused("RG401")
-        before, document.listed = document.listed, frozenset((reader, self.dropped[reader]) for reader in readers)
+        before, document.listed = document.listed, frozenset((reader, self.gone[reader]) for reader in readers)
         document.readers = set(readers)
         return document.listed != before
 
