@@ -24,10 +24,10 @@ import psycopg
 
 from tests.access import hidden
 from tests.access.forge import BAD_TOKENS
-from tests.assurance import differential, interference, worlds
+from tests.assurance import differential, interference, reference, worlds
 from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
 from tests.assurance.reference import NOW
-from tests.assurance.worlds import Hands
+from tests.assurance.worlds import ABSENT, Hands
 from tests.functions.patched import patched, scope_limit
 from tests.support import Database
 
@@ -48,7 +48,7 @@ ENDS = {*"and or where on group order limit offset union join cross left returni
 BOOLEAN = re.compile(r"(?<![-=:<>@&])(=|<>|<=?|>=?)(?![=>])|@@|&&|@>|\b(is|exists|not|in)\b", re.I)
 STRING = re.compile(r"--[^\n]*|'((?:[^']|'')*)'")
 NONSENSE = re.compile(r"\b(42601|42703|42804|42883)\b")  # syntax, column, type, function
-BLOCK_WORLDS = 2
+BLOCK_WORLDS = 4  # every second with a block of the whole tenant
 Looker = tuple[str, Callable[[Database, random.Random], str]]  # what it is called, and what it noticed
 WORLDS, CHANGES = 6, 40  # in which the model tries a mutant, and of each of them
 
@@ -241,6 +241,37 @@ REASONS: dict[str, str] = {
     r"^acl_of: if v_acl_id is null$|^acl_of: (where a.tenant_id = p_tenant_id|and a.fingerprint = v_fingerprint) \(2\)$": "for two that make the same list at once: tests/isolation has them",
 }
 """Why a mutant changes nothing that can be seen here, by a pattern of its name."""
+
+
+# All that may not be counted holds a word that nothing else does.
+MARKED = """
+update pgrag_data.chunk_lex l set lexemes = array_to_tsvector(array[%s]) from pgrag_data.chunk c
+ where c.tenant_id = l.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no and encode(c.chunk_id, 'hex') <> all (%s)
+"""
+# Of so few chunks the sample has all where revisions are listed, and where they are counted no word that is in none of them;
+# and an index finds as many as there are.
+STATISTICS = """
+with asked as materialized (
+  select t.tenant_id, pgrag_private.search_scope(t.tenant_id, p.principal_id, jsonb_populate_record(null::pgrag_private.search_request, %(search)s::jsonb
+           || case when %(listed)s then '{"isolation": "strict"}' else '{}' end::jsonb)) as scope
+    from pgrag_data.tenant t join pgrag_data.principal p on p.tenant_id = t.tenant_id and p.name = %(reader)s and p.dropped_at is null
+   where t.tenant = %(tenant)s
+), scope as materialized (
+  select a.tenant_id, a.scope, (select array_agg(r) from unnest((a.scope).parts) as p cross join lateral unnest(p.revisions) as r) as revisions,
+         (select array_agg(c) from unnest((a.scope).parts) as p cross join lateral unnest(p.chunk_counts) as c) as chunks
+    from asked a where (a.scope).chunks > 0
+)
+select w.word, w.n, e.df, e.seen, f.finds, f.more
+  from scope s
+ cross join unnest(%(words)s::text[], %(counts)s::integer[]) as w (word, n)
+  join lateral pgrag_private.estimate_df(s.scope, s.revisions, s.chunks, '{en}', %(words)s) e on e.lexeme = w.word
+ cross join lateral (select jsonb_populate_record(null::pgrag_private.lexical_plan, jsonb_build_object(
+           'languages', array['en'], 'revisions', s.revisions, 'acls', (s.scope).acls, 'sources', (s.scope).sources, 'lexemes', array[w.word], 'searched', 1,
+           'any_query', pgrag_private.lexeme_query(w.word)::text)) as plan offset 0) p
+ cross join lateral (select pgrag_private.index_finds(s.tenant_id, p.plan, greatest(w.n, 1)) as finds, pgrag_private.index_finds(s.tenant_id, p.plan, w.n + 1) as more offset 0) f
+ where case when %(listed)s then e.df <> coalesce(nullif(w.n, 0), 0.5) else e.seen and w.n = 0 end
+    or e.seen and w.n = 0 or f.finds <> (w.n > 0) or f.more
+"""
 
 
 # ---- who looks ----
@@ -485,43 +516,86 @@ def named_differently(database: Database, hands: Hands) -> Iterator[str]:
 
 
 def by_blocks(database: Database, dice: random.Random) -> str:
-    """Worlds of which blocks have the vectors, some of them stale: every reader finds what comparing all vectors finds, of what it may see."""
-    with ExitStack() as stack:
-        stack.enter_context(scope_limit(database))
-        stack.enter_context(patched(database, "block_least", ("1000", "3")))
-        # Of so small a class an eighth is soon over, and as what is over is copied too, it would be built again and again.
-        stack.enter_context(patched(database, "pgrag.maintain", ("v_state.retired > v_state.vectors / 8 or ", "")))
-        hands = stack.enter_context(closing(Hands(database)))
+    """Worlds of which a block of the tenant, or those of its access lists, have the vectors, some of them stale: every reader finds
+    what comparing all vectors finds, of what it may see."""
+    with closing(Hands(database)) as hands, scope_limit(database):
         hands.superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
-        for _ in range(BLOCK_WORLDS):
-            twin = worlds.random_world(hands, f"b{dice.randrange(10**9)}", dice)
-            for stale in (False, True):
-                if stale:
-                    for _ in range(12):
-                        worlds.change(twin, dice)
-                else:
-                    for _ in range(200):
-                        if not hands.roles["operator"].execute("select remaining from pgrag.maintain('0')").fetchone()[0]:
-                            break
+        for n in range(BLOCK_WORLDS):
+            lists, whole = ("1", "1000000") if n % 2 else ("1000000", "1")
+            with ExitStack() as stack:
+                stack.enter_context(patched(database, "deserves_block", ("(p_chunks >= p_least)", f"(p_chunks >= {lists})"), ("(10 * p_least)", whole)))
+                # Of so small a class an eighth is soon over, and as what is over is copied too, it would be built again and again.
+                stack.enter_context(patched(database, "pgrag.maintain", ("v_state.retired > v_state.vectors / 8 or ", "")))
+                twin = crowded(hands, dice)
+                for _ in range(200):
+                    if not hands.roles["operator"].execute("select remaining from pgrag.maintain('0')").fetchone()[0]:
+                        break
+            for _ in range(3):
                 if noticed := unlike(twin, dice):
                     return noticed
+                for _ in range(30):  # the blocks have nothing of it
+                    worlds.change(twin, dice)
     return ""
+
+
+def crowded(hands: Hands, dice: random.Random) -> worlds.Twin:
+    """A world in which one access list has half of the documents: deleted ones, of either source, and such as are over."""
+    twin = worlds.random_world(hands, f"c{dice.randrange(10**9)}", dice)
+    for source, name in [key for key in twin.model.documents if dice.random() < 0.5]:
+        twin.set_access(source, name, {reference.EVERYONE})
+    return twin
 
 
 def unlike(twin: worlds.Twin, dice: random.Random) -> str:
     """Where a search of blocks gives another answer than one that compares, or what the model does not show."""
     model, hands = twin.model, twin.hands
     for reader in [name for name, kind in model.principals.items() if kind == "user"]:
-        shown = {(p.document.source, p.document.name, p.chunk.text) for p in model.visible(reader, NOW)}
+        visible = model.visible(reader, NOW)
+        shown = {(p.document.source, p.document.name, p.chunk.text) for p in visible}
+        vectors = [p.chunk.vector for p in visible if p.chunk.vector] or [(1, 2, 3, 4)]
         with hands.on("reader", model.name, reader) as connection:
-            for filtered in ({}, {"source": dice.choice(worlds.SOURCES)}, {"language": "en"}):
-                for question in ("norp", f"{dice.choice(worlds.WORDS)} -{dice.choice(worlds.WORDS[:6])}"):
-                    request = {"question": question, "mode": "dense", "space": "toy", "embedding": [1, 2, 3, 4], "k": 100, "threshold": 0, "filter": filtered}
-                    auto, strict = (connection.execute("select pgrag.search_json(%s)", (json.dumps(request | {"isolation": isolation}),)).fetchone()[0] for isolation in ("auto", "strict"))
-                    if [hit["chunk_id"] for hit in auto["hits"]] != [hit["chunk_id"] for hit in strict["hits"]] or auto["scope"] != strict["scope"]:
-                        return f"{reader}, {filtered}: by blocks {len(auto['hits'])} hits, {len(strict['hits'])} by comparing; {auto['scope']}, {strict['scope']}"
-                    if strange := [hit for hit in auto["hits"] if (hit["source"], hit["document"], hit["text"]) not in shown]:
-                        return f"{reader} is shown {strange[0]['document']}"
+            # All of them, and the one that is nearest: of a block that gives as many as are wanted, the rest is not compared.
+            for k, filtered in [(100, {}), (100, {"source": dice.choice(worlds.SOURCES)}), (100, {"language": "en"}), *[(1, {})] * 6, (1, {"source": "wiki"})]:
+                question = dice.choice(worlds.WORDS) + f" -{dice.choice(worlds.WORDS[:6])}" * dice.randrange(2)
+                request = {"question": question, "mode": "dense", "space": "toy", "embedding": dice.choice(vectors), "k": k, "candidates": k, "threshold": 0, "filter": filtered}
+                auto, strict = (connection.execute("select pgrag.search_json(%s)", (json.dumps(request | {"isolation": isolation}),)).fetchone()[0] for isolation in ("auto", "strict"))
+                found, compared = ([(hit["chunk_id"] if k > 1 else "", hit["dense_score"]) for hit in answer["hits"]] for answer in (auto, strict))
+                near = len(found) == len(compared) and all(a == b and abs(x - y) < 0.002 for (a, x), (b, y) in zip(found, compared, strict=True))  # a graph has half precision
+                if not near or auto["scope"] != strict["scope"]:
+                    return f"{reader}, {request}: by {auto['policy']['dense_route']} {found} of {auto['scope']}, by comparing {compared} of {strict['scope']}"
+                if strange := [hit for hit in auto["hits"] if (hit["source"], hit["document"], hit["text"]) not in shown]:
+                    return f"{reader} is shown {strange[0]['document']}"
+    return ""
+
+
+def by_statistics(database: Database, dice: random.Random) -> str:
+    """What the index route learns of words before it searches is of the reader's own chunks: in an answer it would hardly show."""
+    with closing(Hands(database)) as hands, scope_limit(database):
+        for _ in range(2):
+            twin = crowded(hands, dice)
+            for _ in range(30):
+                worlds.change(twin, dice)
+            for reader in [name for name, kind in twin.model.principals.items() if kind == "user"]:
+                for source in (None, *worlds.SOURCES):
+                    if noticed := miscounted(twin, reader, source):
+                        return f"{reader}, {source}: {noticed}"
+    return ""
+
+
+def miscounted(twin: worlds.Twin, reader: str, source: str | None) -> str:
+    """Which word's frequency, in the reader's English chunks of a source, is not what the model counts."""
+    model = twin.model
+    words = sorted({word for d in model.documents.values() for r in d.revisions.values() for chunk in r.chunks for word in reference.tokens(chunk.text)})
+    visible = [p for p in model.visible(reader, NOW) if p.revision.language == "en" and source in (None, p.document.source)]
+    counted = {ABSENT: 0} | {word: sum(word in p.words for p in visible) for word in words}
+    search = json.dumps({"isolation": "auto", "filter": {"source": source} if source else {}})
+    superuser = twin.hands.superuser
+    with superuser.transaction(force_rollback=True):
+        superuser.execute(MARKED, (ABSENT, [p.chunk.chunk_id for p in visible]))
+        for listed in (False, True):
+            asked = {"tenant": model.name, "reader": reader, "search": search, "listed": listed, "words": list(counted), "counts": list(counted.values())}
+            if wrong := superuser.execute(STATISTICS, asked).fetchall():
+                return f"listed {listed}, {wrong[:3]}"
     return ""
 
 
@@ -555,10 +629,11 @@ def installed(database: Database, mutant: Mutant) -> Iterator[None]:
 
 MODEL: Looker = ("the reference model", by_model)
 BLOCKS: Looker = ("blocks and comparing", by_blocks)
+STATISTICAL: Looker = ("statistics of words", by_statistics)
 RARE: Looker = ("twin worlds by rare words", by_rare_words)
 SHARP: dict[str, tuple[Looker, ...]] = {
     **dict.fromkeys(("compared_revisions", "search_blocks", "visible_row", "dense_lane"), (BLOCKS,)),
-    **dict.fromkeys(("estimate_df", "index_finds"), (RARE,)),
+    **dict.fromkeys(("estimate_df", "index_finds"), (STATISTICAL, RARE)),
 }
 """Who looks first, of whom the cheaper lookers do not reach."""
 
