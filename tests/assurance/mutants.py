@@ -748,7 +748,7 @@ BLOCKS: Looker = ("blocks and comparing", by_blocks)
 STATISTICAL: Looker = ("statistics of words", by_statistics)
 RARE: Looker = ("twin worlds by rare words", by_rare_words)
 SHARP: dict[str, tuple[Looker, ...]] = {
-    **dict.fromkeys(("compared_revisions", "search_blocks", "visible_row", "dense_lane"), (BLOCKS,)),
+    **dict.fromkeys(("compared_revisions", "search_blocks", "visible_row", "dense_lane", "filtered_revisions"), (BLOCKS,)),
     **dict.fromkeys(("estimate_df", "index_finds"), (STATISTICAL, RARE)),
 }
 """Who looks first, of whom the cheaper lookers do not reach."""
