@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from tests.access.model import text
-from tests.functions.patched import few_searched, scope_limit
+from tests.functions.patched import few_searched, patched, scope_limit
 from tests.support import Database
 
 TOY = {"space": "toy", "embedding": [0.5, 0.4, 0.3]}
@@ -117,8 +117,14 @@ class World:
                 )
             ]
 
+    def maintained(self, most: int = 100) -> None:
+        """Maintenance until there is nothing left to do, each step in a transaction of its own."""
+        for _ in range(most):
+            if not self.operator.execute("select remaining from pgrag.maintain('0')").fetchone()[0]:
+                return
+
     def step(self, name: str) -> None:
-        hand = HANDS[name]
+        hand = HANDS.get(name) or UPKEEP[name]
         tenant, source = (
             ("b", "handbook")
             if "another tenant" in name
@@ -130,6 +136,8 @@ class World:
             )
             self.admin.execute("select pgrag.authenticate(%s)", (self.database.token(tenant, "x", "admin"),))
             hand(self)
+        if name in UPKEEP:  # what was written is committed now
+            self.maintained()
 
 
 def bad_draft(world: World) -> None:
@@ -197,11 +205,43 @@ HANDS: dict[str, Callable[[World], Any]] = {
 }  # fmt: skip
 
 
+def of_another(world: World) -> None:
+    """Another tenant writes, opens, closes, deletes and lets in."""
+    for _ in range(world.dice.randint(1, 3)):
+        world.put(world.writer, world.new(), readers=["everyone"])
+    world.put(world.writer, key := world.new())
+    world.writer.execute("select pgrag.set_access(%s, %s)", (key, world.readers()))
+    if world.dice.random() < 0.5:
+        world.writer.execute("select pgrag.delete_document(%s)", (key,))
+    user(world)
+
+
+def rolled_back(world: World) -> None:
+    world.put(world.writer, key := world.hidden(), readers=["hr"])
+    world.writer.execute("select pgrag.rollback(%s)", (key,))
+
+
+# Whose rows maintenance goes through: of all tenants and lists, of which alice's have nothing to be done.
+UPKEEP: dict[str, Callable[[World], Any]] = {
+    "maintenance of what was hidden": lambda _: None,
+    "a hidden list as long as a block, and maintenance": lambda w: [w.put(w.writer, w.new(), readers=["hr"]) for _ in range(3)],
+    "a hidden document rolled back, and maintenance": rolled_back,
+    "another tenant's writes, and its maintenance": of_another,
+}  # fmt: skip
+
+
 def on(route: str, database: Database) -> ExitStack:
-    """All searches in 'auto' through the index, where the route says so, and by their rarest words alone where it says 'rarest'."""
+    """All searches in 'auto' through the index, unless the route is 'scope': by their rarest words alone where it is 'rarest', and with
+    blocks where it names some: a list has one from four vectors on, and the tenant where it is 'tenant block'."""
     stack = ExitStack()
     if route != "scope":
         stack.enter_context(scope_limit(database))
     if route == "rarest":
         stack.enter_context(few_searched(database, 1, 6))
+    if "block" in route:
+        stack.enter_context(patched(database, "block_least", ("1000", "4")))
+        if route != "tenant block":
+            stack.enter_context(patched(database, "deserves_block", ("10 * p_least", "1000000 * p_least")))
+        with database.superuser() as superuser:
+            superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
     return stack
