@@ -49,8 +49,9 @@ BROWSE_BY: Mapping[str, str] = {
 class Revoking:
     """A tenant with documents, and connections that live as long as it: revokers, and readers with plans made before."""
 
-    def __init__(self, database: Database, seed: int, stack: ExitStack, route: str) -> None:
+    def __init__(self, database: Database, seed: int, stack: ExitStack, route: str = "", only: str = "") -> None:
         self.database, self.dice, self.route = database, random.Random(seed), route or ROUTES[seed % len(ROUTES)]
+        self.looks = [only] if only else list(LOOK_BY)
         stack.enter_context(on(self.route, database))
         self.tenant = f"r{seed}-{time.monotonic_ns()}"
         database.put_tenant(self.tenant)
@@ -166,7 +167,9 @@ def probe(world: Revoking, way: str, tally: Tally) -> None:
     document = world.documents[number]
     case = revocations(world, document)[way]
     revision, other = ("v2", "v1") if way == "rollback" else ("v1", "v2")
-    world.call(*case.prepare, world.access(document, case.readers),
+    # Beside another of the same list, which goes on to be read by whoever is on it.
+    beside = world.dice.choice([d for d in world.documents if d != document])
+    world.call(*case.prepare, world.access(document, case.readers), *((world.access(beside, case.readers),) if world.dice.random() < 0.6 else ()),
                *((world.switch(document, "v1"),) if revision == "v2" else ()), world.switch(document, revision), only="admin")  # fmt: skip
     if case.key:
         world.keys.execute("select pgrag.add_signing_key(%s, %s, %s, %s)", (case.key, SECRET, ISSUER, AUDIENCE))
@@ -186,8 +189,8 @@ def probe(world: Revoking, way: str, tally: Tally) -> None:
     where = f"{world.tenant}, {world.route}, probe {world.number}{f' by {narrowed}' * bool(narrowed)}, {way} of {document}"
 
     # The same looks before and after: five functions, each in a statement of its own or in the transaction that is open, and a view.
-    names = [name for name in LOOK_BY if name != "whoami" or case.of_principals or case.key]
-    looks = [(name, LOOK_BY[name], world.dice.choice((world.reader, world.within))) for name in world.dice.sample(names, 5)]
+    names = [name for name in world.looks if name != "whoami" or case.of_principals or case.key]
+    looks = [(name, LOOK_BY[name], world.dice.choice((world.reader, world.within))) for name in world.dice.sample(names, min(5, len(names)))]
     looks += [(name, BROWSE_BY[name], world.browser) for name in world.dice.sample(list(BROWSE_BY), 1)]
 
     def look(when: str, seen: bool) -> None:
@@ -236,11 +239,11 @@ def ask(connection: Connection, statement: str, asked: Mapping[str, Any]) -> lis
         return error.sqlstate or str(error)
 
 
-def revoked(database: Database, route: str, seed: int) -> Tally:
+def revoked(database: Database, route: str, only: str, seed: int) -> Tally:
     """So many probes in a tenant of their own, every way as often."""
     tally = Tally(draws=1)
     with ExitStack() as stack:
-        world = Revoking(database, seed, stack, route)
+        world = Revoking(database, seed, stack, route, only)
         ways = list(revocations(world, "d0"))
         order = (ways * (PROBES // len(ways) + 1))[:PROBES]
         world.dice.shuffle(order)
@@ -250,8 +253,8 @@ def revoked(database: Database, route: str, seed: int) -> Tally:
 
 
 @contextmanager
-def revoking(lab: Lab, *changes: tuple[str, str, str], cached: bool = False, route: str = "") -> Iterator[Batch]:
-    """``changes``: function, text, replacement. ``cached``: access lists are those that a session saw first."""
+def revoking(lab: Lab, *changes: tuple[str, str, str], cached: bool = False, route: str = "", only: str = "") -> Iterator[Batch]:
+    """``changes``: function, text, replacement. ``cached``: access lists are those that a session saw first. ``only``: one way to look."""
     with lab.database() as database, ExitStack() as stack:
         stack.enter_context(all_patched(database, *changes))
         if cached:
@@ -267,7 +270,7 @@ def revoking(lab: Lab, *changes: tuple[str, str, str], cached: bool = False, rou
                       return query select unnest(current_setting(v_name)::bigint[]);
                     end $$;
                     alter function pgrag_private.permitted_acls owner to pgrag_engine""")
-        yield partial(revoked, database, route)
+        yield partial(revoked, database, route, only)
 
 
 _SEARCHES = "(lexical|dense|hybrid|strict|packet|packet_json)"
@@ -290,7 +293,7 @@ PROOF = Proof(
         "the index route shows what is deleted": Control(lambda lab: revoking(
             lab, ("visible_row", "and d.deleted_at is null", ""), route="index"), r", index, .*, document of d.: after, (lexical|hybrid|packet).* shows"),
         "a block shows what has another list now": Control(lambda lab: revoking(
-            lab, ("visible_row", "= any ((@).acls)", "is not null"), route="class blocks"), r"(access|membership|group).* of d.: after, dense.* shows"),
+            lab, ("visible_row", "= any ((@).acls)", "is not null"), route="class blocks", only="dense"), r"(access|membership|group).* of d.: after, dense.* shows"),
         "a reader to whom nothing is left is refused": Control(lambda lab: revoking(
             lab, ("retrieve", "  v_index := p_search.isolation", "  if v_scope.chunks = 0 then perform pgrag_private.not_found('document'); end if;\n  v_index := p_search.isolation")),
             f"after, {_SEARCHES}.* is refused with RG401"),

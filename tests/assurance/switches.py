@@ -1,4 +1,4 @@
-"""Readers while documents are switched: each read is of one revision, whole, and never older than the one before."""
+"""Readers while documents are switched, to the next revision and back: each read is of one, whole, and never of an older switch than before."""
 
 from __future__ import annotations
 
