@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -49,6 +50,8 @@ REFUSED = (
 # Of all that is stored. Nothing that alice may see changes: if this moved, something hidden did.
 TABLES = "select format('select sum(hashtextextended(t::text, 0)) as h from pgrag_data.%I t', relname) from pg_class where relnamespace = 'pgrag_data'::regnamespace and relkind in ('r', 'p') order by 1"
 
+VARIES = r'\d{4}-\d\d-\d\dT[0-9:.+]+|"(corpus|access)_state": "[0-9a-f]{64}"'  # in worlds of another past
+
 Answers = dict[str, str]
 
 
@@ -65,7 +68,7 @@ class World(hidden.World):
             connection.add_notice_handler(lambda said: self.notices.append(f"{said.severity} {said.message_primary} {said.message_detail}"))
         self.digest_of = " union all ".join(table for (table,) in self.superuser.execute(TABLES))
         chunks = self.superuser.execute("select encode(c.chunk_id, 'hex'), d.document from pgrag_data.chunk c join pgrag_data.revision r using (tenant_id, revision_id) join pgrag_data.document d using (tenant_id, document_id) order by 2, 1").fetchall()
-        chunk, document = dice.choice([each for each in chunks if each[1].startswith("hidden")])
+        chunk, document = random.Random(dice.random()).choice([each for each in chunks if each[1].startswith("hidden")])
         self.requests = [*dice.sample(hidden.REQUESTS, QUESTIONS), *(self.question() for _ in range(QUESTIONS))]
         self.ways = dice.sample(list(ASKED), 6)
         self.refused = [call.format(chunk=chunk, document=document) for call in dice.sample(REFUSED, 5)]
@@ -149,6 +152,30 @@ class World(hidden.World):
             return json.dumps({"sqlstate": its.sqlstate, "message": its.message_primary, "detail": its.message_detail, "hint": its.message_hint, "context": its.context})
 
 
+class Twin(World):
+    """The same for alice whatever ``others`` draws: other documents were hidden from her, and in other numbers, between those that she sees."""
+
+    def __init__(self, database: Database, seed: int, others: random.Random, route: str, token: str) -> None:
+        self.others, self.made = others, 0
+        super().__init__(database, random.Random(seed), route)
+        self.token = token
+
+    def put(self, writer: psycopg.Connection[Any], key: str, **more: Any) -> str:
+        if key.startswith("open"):
+            return super().put(writer, key, **more)
+        mine, self.dice = self.dice, self.others
+        for _ in range(self.others.randint(1, 4)):
+            self.made += 1
+            name = super().put(writer, f"hidden-{self.made}", **more)
+        self.dice = mine
+        return name
+
+    def known(self) -> Answers:
+        """Without the time of day, keyed digests of internal numbers, and what is refused, which names hidden documents."""
+        said = self.everything()
+        return {asked: re.sub(VARIES, "…", answer) for asked, answer in said.items() if asked not in self.refused}
+
+
 def by_tenants_block(answer: str) -> bool:
     return '"dense_route": "tenant_block"' in answer
 
@@ -211,19 +238,37 @@ def compared(database: Database, seed: int, pairs: int = PAIRS, route: str = "")
     return tally
 
 
+def of_another_past(lab: Lab, seed: int, route: str, tally: Tally, *changes: tuple[str, str, str]) -> None:
+    """Two databases in which alice sees the same: what is hidden from her was there before it, and is another in each."""
+    said: list[Answers] = []
+    with lab.database() as one, lab.database() as other:
+        token = one.token("a", "alice")
+        for number, database in enumerate((one, other)):
+            with all_patched(database, *changes), on(route, database), closing(Twin(database, seed, random.Random(-1 - number - 2 * seed), route, token)) as twin:
+                said.append(twin.known())
+    tally.cases += 1
+    tally.draws += 1
+    tally.counts[f"pairs of another past, {route}"] += 1
+    tally.failures += [f"seed {seed}, {route}, another past: {asked}: {told(answer, said[1].get(asked, ''))}" for asked, answer in said[0].items()
+                       if answer != said[1].get(asked) and not by_tenants_block(answer + said[1].get(asked, ""))][:3]  # fmt: skip
+
+
 @contextmanager
-def opened(lab: Lab, *changes: tuple[str, str, str], pairs: int = PAIRS, route: str = "") -> Iterator[Batch]:
-    """Each batch in a database of its own. ``changes`` take guards out: function, text, replacement."""
+def opened(lab: Lab, *changes: tuple[str, str, str], pairs: int = PAIRS, route: str = "", past: bool = False) -> Iterator[Batch]:
+    """Each batch in a database of its own. ``changes`` take guards out: function, text, replacement. ``past``: two worlds of another past too."""
 
     def batch(seed: int) -> Tally:
         with lab.database() as database, all_patched(database, *changes):
-            return compared(database, seed, pairs, route)
+            tally = compared(database, seed, pairs, route)
+        if past or (seed % 4 == 0 and not changes):
+            of_another_past(lab, seed, route or ROUTES[seed % len(ROUTES)], tally, *changes)
+        return tally
 
     yield batch
 
 
-def control(seen: str, *changes: tuple[str, str, str], route: str = "scope") -> Control:
-    return Control(lambda lab: opened(lab, *changes, pairs=13, route=route), seen)
+def control(seen: str, *changes: tuple[str, str, str], route: str = "scope", past: bool = False) -> Control:
+    return Control(lambda lab: opened(lab, *changes, pairs=0 if past else 13, route=route, past=past), seen)
 
 
 _TENANT = "(select array_agg(r.revision_id) from pgrag_data.revision r where r.tenant_id = v_principal.tenant_id)"
@@ -240,6 +285,7 @@ PROOF = Proof(
         "chunks are counted over the tenant": control(
             r"scope\.chunks", ("search_scope", "sum(v.chunk_count)", "(select sum(r.chunk_count) from pgrag_data.revision r where r.tenant_id = p_tenant_id)")),
         "internal numbers are shown": control(r"\.section: ", ("describe_chunk", "'section', c.section", "'section', (SELECT count(*) FROM pgrag_data.chunk x)")),
+        "what is hidden is numbered with what is seen": control(r"another past: .*\.section: ", ("describe_chunk", "'section', c.section", "'section', c.revision_id::text"), past=True),
         "an error names the document": control(r"hint: \d+Check", ("not_found", "'Check the name;", "(select count(*)::text from pgrag_data.document) || 'Check the name;")),
         "a notice counts documents": control(r"notices: .*documents there", (
             "check_search", "begin\n", "begin\n raise notice '% documents there', (select count(*) from pgrag_data.document);\n")),
