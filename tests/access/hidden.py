@@ -182,7 +182,8 @@ def another_space(world: World) -> None:
     """Another tenant changes its encoder, and maintenance goes on."""
     tenant = world.new("tenant")
     for call in ("pgrag.put_tenant(%(t)s)", "pgrag.put_space(%(t)s, 'one', 'm', '1', 3)", "pgrag.put_space(%(t)s, 'two', 'm', '2', 3)", "pgrag.build_space(%(t)s, 'two')",
-                 "pgrag.switch_space(%(t)s, 'two')", "pgrag.retire_space(%(t)s, 'one')", "pgrag.maintain('10 ms')", "pgrag.index_status()", "pgrag.space_status(%(t)s)"):  # fmt: skip
+                 "pgrag.switch_space(%(t)s, 'two')", "pgrag.retire_space(%(t)s, 'one')", "pgrag.maintain('10 ms')", "pgrag.index_status()",
+                 "pgrag.space_status(%(t)s)"):  # fmt: skip
         world.operator.execute(f"select {call}", {"t": tenant})
 
 

@@ -48,7 +48,10 @@ REFUSED = (
     "select * from pgrag.list_documents('handbook')", "select * from pgrag.list_revisions('{document}')", "select * from pgrag.list_principals()",
 )  # fmt: skip
 # Of all that is stored. Nothing that alice may see changes: if this moved, something hidden did.
-TABLES = "select format('select sum(hashtextextended(t::text, 0)) as h from pgrag_data.%I t', relname) from pg_class where relnamespace = 'pgrag_data'::regnamespace and relkind in ('r', 'p') order by 1"
+TABLES = """select format('select sum(hashtextextended(t::text, 0)) as h from pgrag_data.%I t', relname) from pg_class
+             where relnamespace = 'pgrag_data'::regnamespace and relkind in ('r', 'p') order by 1"""
+CHUNKS = """select encode(c.chunk_id, 'hex'), d.document from pgrag_data.chunk c join pgrag_data.revision r using (tenant_id, revision_id)
+              join pgrag_data.document d using (tenant_id, document_id) where d.document like 'hidden%' order by 2, 1"""
 
 VARIES = r'\d{4}-\d\d-\d\dT[0-9:.+]+|"(corpus|access)_state": "[0-9a-f]{64}"'  # in worlds of another past
 
@@ -67,8 +70,7 @@ class World(hidden.World):
         for connection in (self.reader, self.browser):
             connection.add_notice_handler(lambda said: self.notices.append(f"{said.severity} {said.message_primary} {said.message_detail}"))
         self.digest_of = " union all ".join(table for (table,) in self.superuser.execute(TABLES))
-        chunks = self.superuser.execute("select encode(c.chunk_id, 'hex'), d.document from pgrag_data.chunk c join pgrag_data.revision r using (tenant_id, revision_id) join pgrag_data.document d using (tenant_id, document_id) order by 2, 1").fetchall()
-        chunk, document = random.Random(dice.random()).choice([each for each in chunks if each[1].startswith("hidden")])
+        chunk, document = random.Random(dice.random()).choice(self.superuser.execute(CHUNKS).fetchall())
         self.requests = [*dice.sample(hidden.REQUESTS, QUESTIONS), *(self.question() for _ in range(QUESTIONS))]
         self.ways = dice.sample(list(ASKED), 6)
         self.refused = [call.format(chunk=chunk, document=document) for call in dice.sample(REFUSED, 5)]
@@ -95,8 +97,9 @@ class World(hidden.World):
             (packet,) = self.reader.execute("select pgrag.packet_json(%s)", (request,)).fetchone()
         excerpts = packet["excerpts"]
         citations = [{"id": e["id"], "quote": e["text"][:9]} for e in excerpts]
+        replies = (citations, [], [{"id": "e1", "quote": "lagoon pier"}, {"id": "e99"}])
         self.asked |= {"packet": json.dumps(packet), "chunks": [e["chunk_id"] for e in excerpts[:2]],
-                       "replies": [json.dumps({"answer": "So.", "citations": c}) for c in (citations, [], [{"id": "e1", "quote": "lagoon pier"}, {"id": "e99"}])]}  # fmt: skip
+                       "replies": [json.dumps({"answer": "So.", "citations": c}) for c in replies]}  # fmt: skip
 
     def close(self) -> None:
         super().close()
@@ -106,7 +109,8 @@ class World(hidden.World):
     def question(self) -> dict[str, Any]:
         dice = self.dice
         request: dict[str, Any] = {"question": " ".join(dice.choices([*WORDS, "common", "zebra"], k=dice.randint(1, 5))),
-                                   "mode": dice.choice(("lexical", "dense", "hybrid")), "k": dice.choice((1, 3, 10, 50)), "isolation": dice.choice(("auto", "strict"))}  # fmt: skip
+                                   "mode": dice.choice(("lexical", "dense", "hybrid")), "k": dice.choice((1, 3, 10, 50)),
+                                   "isolation": dice.choice(("auto", "strict"))}  # fmt: skip
         if dice.random() < 0.2:
             request["question"] += f' "{dice.choice(WORDS)} {dice.choice(WORDS)}"'
         if dice.random() < 0.2:
@@ -149,7 +153,8 @@ class World(hidden.World):
                 return str(connection.execute(statement, self.asked).fetchone()[0])
         except psycopg.Error as error:
             its = error.diag
-            return json.dumps({"sqlstate": its.sqlstate, "message": its.message_primary, "detail": its.message_detail, "hint": its.message_hint, "context": its.context})
+            return json.dumps({"sqlstate": its.sqlstate, "message": its.message_primary, "detail": its.message_detail,
+                               "hint": its.message_hint, "context": its.context})  # fmt: skip
 
 
 class Twin(World):
@@ -285,13 +290,16 @@ PROOF = Proof(
         "chunks are counted over the tenant": control(
             r"scope\.chunks", ("search_scope", "sum(v.chunk_count)", "(select sum(r.chunk_count) from pgrag_data.revision r where r.tenant_id = p_tenant_id)")),
         "internal numbers are shown": control(r"\.section: ", ("describe_chunk", "'section', c.section", "'section', (SELECT count(*) FROM pgrag_data.chunk x)")),
-        "what is hidden is numbered with what is seen": control(r"another past: .*\.section: ", ("describe_chunk", "'section', c.section", "'section', c.revision_id::text"), past=True),
-        "an error names the document": control(r"hint: \d+Check", ("not_found", "'Check the name;", "(select count(*)::text from pgrag_data.document) || 'Check the name;")),
+        "what is hidden is numbered with what is seen": control(r"another past: .*\.section: ", (
+            "describe_chunk", "'section', c.section", "'section', c.revision_id::text"), past=True),
+        "an error names the document": control(r"hint: \d+Check", (
+            "not_found", "'Check the name;", "(select count(*)::text from pgrag_data.document) || 'Check the name;")),
         "a notice counts documents": control(r"notices: .*documents there", (
             "check_search", "begin\n", "begin\n raise notice '% documents there', (select count(*) from pgrag_data.document);\n")),
         "a verdict counts documents": control(r"validate_reply: .*support: \d+not proven", (
             "pgrag.validate_reply", "'not proven:", "(select count(*) from pgrag_data.document) || 'not proven:")),
-        "views show the tenant": control(r"(documents|chunks) view: ", ("browse_revisions", "pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null)", _TENANT)),
+        "views show the tenant": control(r"(documents|chunks) view: ", (
+            "browse_revisions", "pgrag_private.scope(v_principal.tenant_id, v_principal.reader_id, null, null)", _TENANT)),
         "the index route estimates from the tenant": control(r"search_json .*(lexical|score)", (
             "estimate_df", "0.5)::double precision * v_step", "0.5)::double precision * (select count(*) from pgrag_data.chunk_lex)"), route="rarest"),
         "the index route finds hidden rows": control(r"search_json ", ("visible_row", "= any ((@).acls)", "is not null"), route="index"),

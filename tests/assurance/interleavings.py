@@ -596,8 +596,8 @@ PROOF = Proof(
     unit="interleavings",
     draw="orders",
     target=3 * len(EVERY_ORDER),
-    claim=f"In all {len(EVERY_ORDER):,} orders of the steps of two or three small transactions, each order once, with one draw of its variants, and then again with others, "
-          "each answer and the final state are those of a short model.",
+    claim=f"In all {len(EVERY_ORDER):,} orders of the steps of two or three small transactions, each order once, with one draw of its variants, and then again "
+          "with others, each answer and the final state are those of a short model.",
     opened=interleaving,
     controls={
         "an activation that holds no lock and compares nothing": Control(lambda lab: interleaving(

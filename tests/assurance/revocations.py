@@ -295,7 +295,8 @@ PROOF = Proof(
         "a block shows what has another list now": Control(lambda lab: revoking(
             lab, ("visible_row", "= any ((@).acls)", "is not null"), route="class blocks", only="dense"), r"(access|membership|group).* of d.: after, dense.* shows"),
         "a reader to whom nothing is left is refused": Control(lambda lab: revoking(
-            lab, ("retrieve", "  v_index := p_search.isolation", "  if v_scope.chunks = 0 then perform pgrag_private.not_found('document'); end if;\n  v_index := p_search.isolation")),
+            lab, ("retrieve", "  v_index := p_search.isolation",
+                  "  if v_scope.chunks = 0 then perform pgrag_private.not_found('document'); end if;\n  v_index := p_search.isolation")),
             f"after, {_SEARCHES}.* is refused with RG401"),
     },
 )  # fmt: skip

@@ -191,7 +191,8 @@ def storm(database: Database, pool: ProcessPoolExecutor, shared: Any, seed: int,
     task = Storm(database.dsn("app_reader"), database.dsn("app_browser"), database.token(tenant, "alice"), seed, route, torn)
     token = database.token(tenant, "connector", "writer", source="handbook")
     tally = Tally(draws=1)
-    with on(route, database), psycopg.connect(database.dsn("app_writer"), autocommit=True) as writer, psycopg.connect(database.dsn("app_operator"), autocommit=True) as operator:
+    with (on(route, database), psycopg.connect(database.dsn("app_writer"), autocommit=True) as writer,
+          psycopg.connect(database.dsn("app_operator"), autocommit=True) as operator):  # fmt: skip
         maintained(operator, tally)
         reading = [pool.submit(keep_reading, task, number) for number in range(READERS)]
         try:
@@ -250,12 +251,14 @@ PROOF = Proof(
     unit="activations",
     draw="storms",
     target=5_000,
-    claim="No read during activations and rollbacks, by any route, is a mix of two revisions, lacks a passage, is older than what was committed when it began, or goes back.",
+    claim="No read during activations and rollbacks, by any route, is a mix of two revisions, lacks a passage, is older than what was committed when it began, "
+          "or goes back.",
     opened=switching,
     short=3,
     controls={
         "a reader of two statements": Control(partial(switching, torn=True, reads_each=8), "by two statements: a mix of editions"),
-        "functions that do not keep their caller's snapshot": Control(partial(switching, volatile=True, reads_each=8), "by [^:]*(search|packet|view|snapshot): (a mix of|.* passages of|nothing|.* documents)"),
+        "functions that do not keep their caller's snapshot": Control(partial(
+            switching, volatile=True, reads_each=8), "by [^:]*(search|packet|view|snapshot): (a mix of|.* passages of|nothing|.* documents)"),
         "a switch in two transactions": Control(partial(switching, switch=switch_in_two, reads_each=8), "by [^:]*: (nothing|0 documents)"),
     },
-)
+)  # fmt: skip
