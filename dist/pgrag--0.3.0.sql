@@ -397,6 +397,10 @@ create index document_active on pgrag_data.document (active_revision_id, tenant_
 -- What an access list's block cannot have yet.
 create index document_changed on pgrag_data.document (acl_id, tenant_id, changed_xid)
   where deleted_at is null and active_revision_id is not null;
+-- Documents of an access list in an order that has nothing to do with others: samples are drawn along it, and along document_id
+-- they would depend on how many hidden ones were made in between.
+create index document_sample on pgrag_data.document (acl_id, tenant_id, hashtext(document))
+  where deleted_at is null and active_revision_id is not null;
 alter table pgrag_data.document enable row level security, force row level security;
 comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';
 
@@ -2000,13 +2004,14 @@ return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
 -- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
 -- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
--- documents that are alike. Of a counted one, one of every n under each access list: a document about there, and of
--- its chunks any, weighted by how many it has. A lexeme that the sample has not is taken to be in half as many as one
--- that it has once.
+-- documents that are alike. Of a counted one, one of every n under each access list: the next document by its name's hash, and of
+-- its chunks any, weighted by how many it has. (Not by its number: how far that is from the last visible one's depends on
+-- what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in half as many
+-- as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_sort = off as $$
 #variable_conflict use_column
 declare
   v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
@@ -2028,7 +2033,7 @@ begin
   ), range as materialized (
     select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
       from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
-     cross join lateral (select min(d.document_id) as lowest, max(d.document_id) as highest from pgrag_data.document d
+     cross join lateral (select min(hashtext(d.document))::bigint as lowest, max(hashtext(d.document))::bigint as highest from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))) e
      where p_revisions is null
@@ -2046,8 +2051,8 @@ begin
      cross join lateral (select d.active_revision_id from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
-                            and d.document_id >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
-                          order by d.document_id limit 1) d
+                            and hashtext(d.document) >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
+                          order by hashtext(d.document), d.document_id limit 1) d
      cross join lateral (select r.chunk_count from pgrag_data.revision r
                           where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
@@ -2445,7 +2450,9 @@ begin
        from (select from unnest(case l.acl_id when 0 then p_scope.acls else array[l.acl_id] end) as a (acl_id)
               cross join lateral (select from pgrag_data.document d
                                    where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
-                                     and d.active_revision_id is not null and d.changed_xid >= pg_snapshot_xmin(l.snapshot) offset 0) d
+                                     and d.active_revision_id is not null and d.changed_xid >= pg_snapshot_xmin(l.snapshot)
+                                     -- Exactly: transactions of others, open when it was begun, are not to be told from the costs.
+                                     and not pg_visible_in_snapshot(d.changed_xid, l.snapshot) offset 0) d
               limit 20000) n) c;
 
   select array_agg(l) into v_classes from unnest(v_lists) as l where l.acl_id <> 0 and l.share >= share_least;
@@ -5746,6 +5753,7 @@ function_settings | enable_seqscan of pgrag_private.phrases_occur(pgrag_private.
 function_settings | enable_seqscan of pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) set enable_seqscan to 'off'
 function_settings | enable_seqscan of pgrag_private.search_scope(bigint,bigint,pgrag_private.search_request,boolean) | alter function pgrag_private.search_scope(bigint,bigint,pgrag_private.search_request,boolean) set enable_seqscan to 'off'
 function_settings | enable_seqscan of pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) | alter function pgrag_private.visible_revisions(bigint,bigint[],timestamp with time zone,jsonb,boolean) set enable_seqscan to 'off'
+function_settings | enable_sort of pgrag_private.estimate_df(pgrag_private.search_scope,bigint[],integer[],text[],text[]) | alter function pgrag_private.estimate_df(pgrag_private.search_scope,bigint[],integer[],text[],text[]) set enable_sort to 'off'
 function_settings | enable_sort of pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) set enable_sort to 'off'
 function_settings | lock_timeout of pgrag_private.drop_block_table(bigint) | alter function pgrag_private.drop_block_table(bigint) set lock_timeout to '20ms'
 function_settings | plan_cache_mode of pgrag_private.copy_to_block(pgrag_data.dense_block) | alter function pgrag_private.copy_to_block(pgrag_data.dense_block) set plan_cache_mode to 'force_custom_plan'
@@ -5942,6 +5950,7 @@ indexes | pgrag_data.dense_block_state_key | CREATE UNIQUE INDEX dense_block_sta
 indexes | pgrag_data.document_acl | CREATE INDEX document_acl ON pgrag_data.document USING btree (acl_id, tenant_id, document_id) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
 indexes | pgrag_data.document_active | CREATE INDEX document_active ON pgrag_data.document USING btree (active_revision_id, tenant_id) INCLUDE (acl_id, source_id, active_until) WHERE (deleted_at IS NULL)
 indexes | pgrag_data.document_changed | CREATE INDEX document_changed ON pgrag_data.document USING btree (acl_id, tenant_id, changed_xid) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
+indexes | pgrag_data.document_sample | CREATE INDEX document_sample ON pgrag_data.document USING btree (acl_id, tenant_id, hashtext(document)) WHERE ((deleted_at IS NULL) AND (active_revision_id IS NOT NULL))
 indexes | pgrag_data.principal_name_key | CREATE UNIQUE INDEX principal_name_key ON pgrag_data.principal USING btree (name, tenant_id) WHERE (dropped_at IS NULL)
 indexes | pgrag_data.revision_dated | CREATE INDEX revision_dated ON pgrag_data.revision USING btree (tenant_id, dated) WHERE (dated IS NOT NULL)
 indexes | pgrag_data.revision_facets | CREATE INDEX revision_facets ON pgrag_data.revision USING gin (pgrag_private.facet_keys(tenant_id, language, product, version, tags, metadata)) WITH (fastupdate=off)

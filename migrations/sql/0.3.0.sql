@@ -15,6 +15,8 @@ create index document_active on pgrag_data.document (active_revision_id, tenant_
   where deleted_at is null;
 create index document_changed on pgrag_data.document (acl_id, tenant_id, changed_xid)
   where deleted_at is null and active_revision_id is not null;
+create index document_sample on pgrag_data.document (acl_id, tenant_id, hashtext(document))
+  where deleted_at is null and active_revision_id is not null;
 
 create table pgrag_data.scope_total (
   tenant_id      bigint not null,

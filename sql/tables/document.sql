@@ -28,5 +28,9 @@ create index document_active on pgrag_data.document (active_revision_id, tenant_
 -- What an access list's block cannot have yet.
 create index document_changed on pgrag_data.document (acl_id, tenant_id, changed_xid)
   where deleted_at is null and active_revision_id is not null;
+-- Documents of an access list in an order that has nothing to do with others: samples are drawn along it, and along document_id
+-- they would depend on how many hidden ones were made in between.
+create index document_sample on pgrag_data.document (acl_id, tenant_id, hashtext(document))
+  where deleted_at is null and active_revision_id is not null;
 alter table pgrag_data.document enable row level security, force row level security;
 comment on table pgrag_data.document is 'Documents, identified by tenant, source and document key; active_revision_id is the revision in force.';

@@ -69,7 +69,9 @@ begin
        from (select from unnest(case l.acl_id when 0 then p_scope.acls else array[l.acl_id] end) as a (acl_id)
               cross join lateral (select from pgrag_data.document d
                                    where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null
-                                     and d.active_revision_id is not null and d.changed_xid >= pg_snapshot_xmin(l.snapshot) offset 0) d
+                                     and d.active_revision_id is not null and d.changed_xid >= pg_snapshot_xmin(l.snapshot)
+                                     -- Exactly: transactions of others, open when it was begun, are not to be told from the costs.
+                                     and not pg_visible_in_snapshot(d.changed_xid, l.snapshot) offset 0) d
               limit 20000) n) c;
 
   select array_agg(l) into v_classes from unnest(v_lists) as l where l.acl_id <> 0 and l.share >= share_least;

@@ -85,13 +85,14 @@ return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
 -- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
 -- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
--- documents that are alike. Of a counted one, one of every n under each access list: a document about there, and of
--- its chunks any, weighted by how many it has. A lexeme that the sample has not is taken to be in half as many as one
--- that it has once.
+-- documents that are alike. Of a counted one, one of every n under each access list: the next document by its name's hash, and of
+-- its chunks any, weighted by how many it has. (Not by its number: how far that is from the last visible one's depends on
+-- what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in half as many
+-- as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
-language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_sort = off as $$
 #variable_conflict use_column
 declare
   v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
@@ -113,7 +114,7 @@ begin
   ), range as materialized (
     select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
       from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
-     cross join lateral (select min(d.document_id) as lowest, max(d.document_id) as highest from pgrag_data.document d
+     cross join lateral (select min(hashtext(d.document))::bigint as lowest, max(hashtext(d.document))::bigint as highest from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))) e
      where p_revisions is null
@@ -131,8 +132,8 @@ begin
      cross join lateral (select d.active_revision_id from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
-                            and d.document_id >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
-                          order by d.document_id limit 1) d
+                            and hashtext(d.document) >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
+                          order by hashtext(d.document), d.document_id limit 1) d
      cross join lateral (select r.chunk_count from pgrag_data.revision r
                           where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
