@@ -628,7 +628,7 @@ PROOF = Proof(
         "views without their policies, by a cursor": control(open_view, r"browser saw .*in cursor: \['[ab]: "),
         "a view that the caller's conditions get behind": control(view_without_barrier, r"browser saw .*in (error|notice): [^;]*'[ab]: (text|passage)'"),
         "a policy that names a hidden document": control(naming_policy, r"browser saw .*in plan: [^;]*'a: document"),
-        "statistics that may be selected": control(open_statistics, r"saw .*in rows: [^;]*'a: product'"),
+        "statistics that may be selected": control(open_statistics, r"saw .*in rows: .*pg_stat"),
         "blocks searched without the filter": control(unfiltered_blocks, r"reader saw .*in rows: [^;]*'a: passage'"),
         "an error that quotes a hidden passage": control(talkative("raise exception 'x' using errcode = 'RG401', detail = {}"), r"reader saw .*in error: [^;]*'a: text'"),
         "a notice that quotes a hidden passage": control(talkative("raise notice '%', {}"), r"reader saw .*in notice: [^;]*'a: text'"),
