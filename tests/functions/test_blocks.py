@@ -224,6 +224,27 @@ def test_a_block_of_others_is_never_opened(world: World) -> None:
     assert opened["bob"] < set(lists)  # control: there are blocks that bob may not see
 
 
+@pytest.mark.contract("A7")
+def test_costs_tell_nothing_of_another_tenant_that_was_writing(database: Database, world: World) -> None:
+    """A transaction of somebody else's that was open when blocks were begun makes no document pass for changed."""
+
+    def costs(busy: bool) -> Any:
+        its, other = World(database, f"{world.tenant}-{busy}"), World(database, f"{world.tenant}-{busy}-other")
+        with psycopg.connect(database.dsn("app_writer")) as writer:
+            if busy:
+                writer.execute("select pgrag.authenticate(%s)", (database.token(other.tenant, "connector", "writer", source="handbook"),))
+                writer.execute("select pgrag.stage_revision('slow', 'It goes on and on.')")
+            filled(its, random.Random(7), 60)
+            maintain(its)
+            writer.rollback()
+        return dense(its)["policy"]["dense_costs"]
+
+    assert costs(busy=True) == costs(busy=False)
+    with patched(database, "dense_plan", ("and not pg_visible_in_snapshot(d.changed_xid, l.snapshot)", "")):
+        world.tenant += "-control"
+        assert costs(busy=True) != costs(busy=False)
+
+
 @pytest.mark.contract("F2", "B7")
 def test_what_is_over_is_in_no_block_and_maintenance_ends(world: World) -> None:
     for n in range(60):
