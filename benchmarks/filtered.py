@@ -173,6 +173,7 @@ class Size:
         }
         self.everyone = [reader for readers in self.readers.values() for reader in readers]
         self.count = options.questions or (40 if options.short else 200)
+        self.equal: Sweep
 
     def run(self) -> None:
         """Load what is not yet loaded, and measure the cells that are not yet measured."""
@@ -263,6 +264,11 @@ class Size:
             "questions": len(asked),
             "plans": {},
         }
+        if (
+            cell == "100%"
+        ):  # where an arm is to be no better than another, a few questions are not enough to tell
+            others = self.company.questions(cell, readers, 8 if self.options.short else 150, kind=2)
+            self.equal = Sweep(self.vectors, others, nearest(self.vectors, others))
         settings = {name: self.settle(cell, name, arm, built, sweep) for name, arm in built.items()}
         about["settings"] = {name: its for name, its in settings.items() if its}
         turns(built, asked)  # what is read from disk the first time is nobody's cost
@@ -307,8 +313,8 @@ class Size:
             return sweep.best(arm, LABELLED)
         if name == "plain" and isinstance(arm, Peer):
             if cell == "100%":
-                target = sweep.of(built["pgrag"])[0] if "pgrag" in built else 0.95
-                self.folder.put("plain", sweep.best(arm, PLAIN, target))
+                target = self.equal.of(built["pgrag"])[0] if "pgrag" in built else 0.95
+                self.folder.put("plain", self.equal.best(arm, PLAIN, target))
             found: dict[str, Any] | None = self.folder.steps.get("plain")
             chosen = found["chosen"] if found else {"hnsw.ef_search": 100}
             arm.tune(chosen)
