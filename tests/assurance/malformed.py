@@ -59,7 +59,7 @@ TOGETHER: dict[str, dict[str, Sequence[str]]] = {  # arguments that are good for
     "add_chunks": {"p_document": ("staged.md",), "p_revision": ("r1",)}, "add_embeddings": {"p_document": ("d1.md",), "p_revision": ("r1",), "p_space": ("toy",), "p_embeddings": ('{"[1,0.2,1]"}',)}, "verify_revision": {"p_document": ("staged.md", "d0.md"), "p_revision": ("r1",)},
     "activate": {"p_document": ("d0.md",), "p_revision": ("r2",)}, "rollback": {"p_document": ("d0.md",), "p_revision": ("r1",)}, "set_access": {"p_document": ("d0.md", "staged.md")}, "delete_document": {"p_document": ("d0.md", "staged.md")},
     "list_revisions": {"p_document": ("d0.md",)}, "retire_signing_key": {"p_kid": ("spare",)}, "drop_membership": {"p_member": ("alice",)}, "drop_principal": {"p_name": ("bob", "staff")}, "put_space": {"p_space": ("s2",)},
-    "build_space": {"p_space": ("next",)}, "switch_space": {"p_space": ("next",)}, "retire_space": {"p_space": ("next",)}, "can_read": {"p_document": ("d0.md",)}, "stage_revision": {"p_revision": ("r3", "r1"), "p_space": ("toy",)},
+    "build_space": {"p_space": ("next",)}, "switch_space": {"p_space": ("next", "toy")}, "retire_space": {"p_space": ("next",)}, "can_read": {"p_document": ("d0.md",)}, "stage_revision": {"p_revision": ("r3", "r1"), "p_space": ("toy",)},
     "search": {"p_mode": ("lexical", "dense", "hybrid"), "p_space": ("toy",)}, "packet": {"p_mode": ("lexical", "dense", "hybrid"), "p_space": ("toy",)},
 }  # fmt: skip
 
