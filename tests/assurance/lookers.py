@@ -19,7 +19,7 @@ from tests.functions.patched import patched, scope_limit
 from tests.support import Database
 
 BLOCK_WORLDS = 4  # every second with a block of the whole tenant
-WORLDS, CHANGES = 10, 40  # in which the model tries a mutant, and of each of them
+WORLDS, CHANGES = 6, 40  # in which the model tries a mutant, and of each of them
 MARKED = """
 update pgrag_data.chunk_lex l set lexemes = array_to_tsvector(array[%s]) from pgrag_data.chunk c
  where c.tenant_id = l.tenant_id and c.revision_id = l.revision_id and c.chunk_no = l.chunk_no and encode(c.chunk_id, 'hex') <> all (%s)
