@@ -1939,7 +1939,7 @@ declare
 begin
   v_plan.acls := p_scope.acls;
   v_plan.sources := p_scope.sources;
-  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_scope.parts) as p;
+  select sum(p.chunks), coalesce(nullif(sum(p.lexemes), 0), 1) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_scope.parts) as p;
   for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_scope.parts) s loop
     select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
       from unnest(p_scope.parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
@@ -2004,64 +2004,65 @@ return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
 -- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
 -- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
--- documents that are alike. Of a counted one, one of every n under each access list: the next document by its name's hash, and of
--- its chunks any, weighted by how many it has. (Not by its number: how far that is from the last visible one's depends on
--- what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in half as many
--- as one that it has once.
+-- documents that are alike. Of a counted one, of each access list the first so many documents by their names' hashes, as many as its
+-- share asks for, and of each document's chunks any one, or more where there are fewer documents. (Not by documents' numbers, and no list by its own: which these are, and how
+-- far apart, depends on what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in
+-- half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_sort = off as $$
 #variable_conflict use_column
 declare
-  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
-  v_ends bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(coalesce(p_chunk_counts::bigint[], p_scope.acl_chunks)) as c (n));
-  v_all  bigint := v_ends[cardinality(v_ends)]; -- all chunks in one row
-  v_step bigint;
+  v_size  integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
+  v_ends  bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(p_chunk_counts) as c (n)); -- all chunks in one row
+  v_total bigint := coalesce(v_ends[cardinality(v_ends)], p_scope.chunks);
+  v_all   bigint := v_total; -- in these languages
+  v_step  bigint;
 begin
   if p_revisions is null then
     v_size := v_size / 2; -- each takes three look-ups more
     v_all := (select sum(p.chunks) from unnest(p_scope.parts) as p where p.languages && p_languages);
   end if;
-  v_step := greatest(ceil(v_ends[cardinality(v_ends)]::double precision / v_size), 1);
+  v_step := greatest(ceil(v_total::double precision / v_size), 1);
   return query
   with place as (
     select p.place, width_bucket(p.place, v_ends) + 1 as n
       from (select b.block * v_step + (hashint8(b.block) & 2147483647) % v_step as place
-              from generate_series(0, (v_ends[cardinality(v_ends)] - 1) / v_step) as b (block)) p
-     where p.place < v_ends[cardinality(v_ends)]
-  ), range as materialized (
-    select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
-      from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
-     cross join lateral (select min(hashtext(d.document))::bigint as lowest, max(hashtext(d.document))::bigint as highest from pgrag_data.document d
+              from generate_series(0, (v_total - 1) / v_step) as b (block)) p
+     where p.place < v_total and p_revisions is not null
+  ), drawn as materialized (
+    select d.active_revision_id, d.hash, r.chunk_count, a.chunks, sum(r.chunk_count) over its as all_drawn,
+           least(ceil(v_size * a.chunks::double precision / v_total / count(*) over its), r.chunk_count)::integer as times
+      from unnest(p_scope.acls, p_scope.acl_chunks) as a (acl_id, chunks)
+     cross join lateral (select d.active_revision_id, hashtext(d.document) as hash from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
-                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))) e
+                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+                          order by hashtext(d.document), d.document, d.source_id
+                          limit ceil(v_size * a.chunks::double precision / v_total)) d
+     cross join lateral (select r.chunk_count from pgrag_data.revision r
+                          where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
      where p_revisions is null
+    window its as (partition by a.acl_id)
   ), sampled as materialized (
-    select l.lexemes, 1::double precision as weight
+    select l.lexemes, 1::numeric as weight
       from place s
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_scope.tenant_id and c.revision_id = p_revisions[s.n]
                             and c.chunk_no = s.place - coalesce(v_ends[s.n - 1], 0) + 1 offset 0) l
-     where p_revisions is not null and l.language = any (p_languages)
+     where l.language = any (p_languages)
     union all
-    select l.lexemes, r.chunk_count
-      from place s
-      join range a on a.n = s.n
-     cross join lateral (select d.active_revision_id from pgrag_data.document d
-                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
-                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
-                            and hashtext(d.document) >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
-                          order by hashtext(d.document), d.document_id limit 1) d
-     cross join lateral (select r.chunk_count from pgrag_data.revision r
-                          where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
+    -- Of what the list has, the part that this chunk stands for; numeric, whose sum is the same in any order.
+    select l.lexemes, d.chunks * d.chunk_count::numeric / (d.times * d.all_drawn)
+      from drawn d
+     cross join lateral generate_series(0, d.times - 1) as t (n)
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_scope.tenant_id and c.revision_id = d.active_revision_id
-                            and c.chunk_no = (hashint8(s.place) & 2147483647) % r.chunk_count + 1 offset 0) l
+                            and c.chunk_no = ((hashint4(d.hash) & 2147483647) % d.chunk_count + t.n * d.chunk_count::bigint / d.times) % d.chunk_count + 1 offset 0) l
      where l.language = any (p_languages)
   )
   select w.lexeme,
-         case when count(s.lexemes) > 0 and p_revisions is null then v_all * sum(s.weight) / (select sum(weight) from sampled)
+         case when count(s.lexemes) > 0 and p_revisions is null then v_all * (sum(s.weight) / (select sum(weight) from sampled))::double precision
               else coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step end,
          count(s.lexemes) > 0
     from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
@@ -2428,6 +2429,8 @@ begin
     select b.block_id, b.base_id, coalesce(b.acl_id, 0) as acl_id, b.vectors, b.snapshot
       from pgrag_data.dense_block b
      where b.tenant_id = p_scope.tenant_id and b.space_id = p_space.space_id and b.state = 'live' and b.system_identifier = v_system
+       -- A block leaves out what was over when it was begun, which for a transaction that began before it may not be.
+       and b.live_at <= transaction_timestamp()
        and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
        and to_regclass('pgrag_block.b' || b.block_id) is not null
   )
@@ -2513,7 +2516,8 @@ begin
      cross join lateral (select d.active_revision_id, d.source_id, d.active_until, d.changed_xid from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and d.changed_xid >= pg_snapshot_xmin(a.snapshot) offset 0) d
-     where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
+     where a.acl_id <> all (p_plan.exact_acls)  -- of a list whose block came back short all are compared, and none twice
+       and not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
        and transaction_timestamp() < d.active_until
        and (p_scope.sources is null or d.source_id = any (p_scope.sources))
        and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions)));
@@ -2653,7 +2657,7 @@ create or replace function pgrag_private.search_blocks(
   p_languages text[], p_conditions tsquery[], out revisions bigint[], out chunks integer[], out short_acls bigint[]
 )
 language plpgsql stable parallel restricted
-set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off set work_mem = '32MB' as $$
 declare
   names constant text[] := array['hnsw.ef_search', 'hnsw.iterative_scan', 'hnsw.max_scan_tuples', 'hnsw.scan_mem_multiplier'];
   v_before   text[];
@@ -2675,8 +2679,10 @@ begin
              '(select %s as n, b.revision_id, b.chunk_no, b.embedding operator(public.<=>) $3 as distance from pgrag_block.%I b
                 where %s order by b.embedding operator(public.<=>) $3 limit %s)', n, 'b' || block_id, v_visible, p_plan.requested), ' union all ' order by n)
       from unnest(p_plan.blocks) with ordinality as u (block_id, n)) || ')
-    select (select array_agg(f.revision_id order by f.distance, f.revision_id, f.chunk_no) from (select * from found f order by f.distance, f.revision_id, f.chunk_no limit $4) f),
-           (select array_agg(f.chunk_no order by f.distance, f.revision_id, f.chunk_no) from (select * from found f order by f.distance, f.revision_id, f.chunk_no limit $4) f),
+    -- Two blocks may have the same: a list''s and that of what changed, or those of two lists between which it was moved.
+    , nearest as materialized (select f.revision_id, f.chunk_no, min(f.distance) as distance from found f group by 1, 2 order by 3, 1, 2 limit $4)
+    select (select array_agg(f.revision_id order by f.distance, f.revision_id, f.chunk_no) from nearest f),
+           (select array_agg(f.chunk_no order by f.distance, f.revision_id, f.chunk_no) from nearest f),
            array(select count(f.n)::integer from generate_series(1, cardinality($7)) as g (n) left join found f on f.n = g.n group by g.n order by g.n)'
     into revisions, chunks, v_counts
     using p_scope.tenant_id, p_scope, v_query, greatest(p_plan.requested, p_limit) + 20, p_languages, p_conditions, p_plan.blocks;
@@ -2790,15 +2796,21 @@ language plpgsql volatile parallel unsafe as $$
 declare
   v_rows bigint;
 begin
-  with crowded as (
-    select t.tenant_id, t.acl_id from pgrag_data.scope_total t
-     group by t.tenant_id, t.acl_id
-    having count(*) > 4 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
-     order by count(*) desc
+  with key as (
+    select t.tenant_id, t.acl_id, count(*) as n,
+           (t.until > clock_timestamp() - interval '1 day' and (sum(t.documents) <> 0 or sum(t.chunks) <> 0 or sum(t.lexemes) <> 0))::integer as stays
+      from pgrag_data.scope_total t
+     group by t.tenant_id, t.acl_id, t.source_id, t.languages, t.until
+  ), crowded as (
+    select k.tenant_id, k.acl_id from key k
+     group by k.tenant_id, k.acl_id
+    having sum(k.n) > 4 and sum(k.n) > 2 * sum(k.stays)
+     order by sum(k.n) desc
      limit 100
   ), chosen as (
     select t.tenant_id, t.acl_id, t.scope_total_id
       from crowded c join pgrag_data.scope_total t on t.tenant_id = c.tenant_id and t.acl_id = c.acl_id
+     order by t.tenant_id, t.acl_id, t.source_id, t.languages, t.until
      limit 100000
        for update of t skip locked
   ), taken as (
@@ -4538,7 +4550,10 @@ begin
   end if;
   -- The row is held, beside others, so that pgrag.switch_space waits for us, and we for it.
   select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
-  if v_revision.space_id is not null and not exists (
+  -- One that was staged for a space, or has embeddings in one, has to have them in this one.
+  if (v_revision.space_id is not null
+      or exists (select from pgrag_data.revision_space s where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id))
+     and not exists (
        select from pgrag_data.revision_space s
         where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id = v_tenant.active_space_id) then
     raise exception using errcode = 'RG416', message = 'the revision has no embeddings in the active space',
@@ -5231,9 +5246,12 @@ begin
     values (v_revision.tenant_id, v_revision.revision_id, v_space.space_id) on conflict do nothing;
     -- In no block yet: until maintenance has it there, it is compared. (A space beside the active one gets blocks when it has everything.)
     -- Nor in one of any space, if these are its first: until now it was not missing there.
-    if found and (v_active or not exists (select from pgrag_data.revision_space s
-                                           where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id
-                                             and s.space_id <> v_space.space_id)) then
+    -- Nor in one that this space has kept from when it was the active one.
+    if found and (v_active
+                  or not exists (select from pgrag_data.revision_space s
+                                  where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id <> v_space.space_id)
+                  or exists (select from pgrag_data.dense_block b
+                              where b.tenant_id = v_revision.tenant_id and b.space_id = v_space.space_id and b.state <> 'retired')) then
       update pgrag_data.document d set changed_xid = pg_current_xact_id()
        where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.active_revision_id = v_revision.revision_id;
     end if;
@@ -5383,7 +5401,9 @@ begin
     return;
   end loop;
 
-  for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
+  for v_state in select s.* from pgrag_private.block_state() s where not s.building
+                  -- What has none yet, and then the oldest first: one list that always changes does not keep the others waiting.
+                  order by s.block_id nulls first, s.tenant_id, s.acl_id nulls last loop
     -- A second block, of what changed, is one more to search: only beside a block that is large in comparison.
     v_due := case
       when v_state.block_id is null then
@@ -5768,6 +5788,7 @@ function_settings | quote_all_identifiers of pgrag_private.function_bodies() | a
 function_settings | work_mem of pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) | alter function pgrag_private.index_finds(bigint,pgrag_private.lexical_plan,integer) set work_mem to '32MB'
 function_settings | work_mem of pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) | alter function pgrag_private.lexical_lane(bigint,pgrag_private.lexical_plan,integer,bigint[],integer[]) set work_mem to '32MB'
 function_settings | work_mem of pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) | alter function pgrag_private.phrases_occur(pgrag_private.search_scope,text[],boolean) set work_mem to '32MB'
+function_settings | work_mem of pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) | alter function pgrag_private.search_blocks(pgrag_private.search_scope,pgrag_private.dense_plan,public.vector,integer,text[],tsquery[]) set work_mem to '32MB'
 functions | pgrag.activate(text,text,text,boolean,text) | pgrag.activate(p_document text, p_revision text, p_expected_active text DEFAULT NULL::text, p_restore boolean DEFAULT false, p_source text DEFAULT NULL::text) returns boolean
 functions | pgrag.active_space(text) | pgrag.active_space(p_token text DEFAULT NULL::text) returns TABLE(space text, model text, model_revision text, dimension integer, metric text, normalisation text, preprocessing text, query_prefix text, document_prefix text, storage text, zero_vectors text)
 functions | pgrag.add_chunks(text,text,integer,text[],integer[],integer[],integer[],text[],integer[],text[],public.vector[]) | pgrag.add_chunks(p_document text, p_revision text, p_first integer, p_texts text[], p_starts integer[], p_ends integer[], p_tokens integer[], p_sections text[] DEFAULT NULL::text[], p_pages integer[] DEFAULT NULL::integer[], p_languages text[] DEFAULT NULL::text[], p_embeddings public.vector[] DEFAULT NULL::public.vector[]) returns integer

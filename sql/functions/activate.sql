@@ -25,7 +25,10 @@ begin
   end if;
   -- The row is held, beside others, so that pgrag.switch_space waits for us, and we for it.
   select t.* into v_tenant from pgrag_data.tenant t where t.tenant_id = v_document.tenant_id for share;
-  if v_revision.space_id is not null and not exists (
+  -- One that was staged for a space, or has embeddings in one, has to have them in this one.
+  if (v_revision.space_id is not null
+      or exists (select from pgrag_data.revision_space s where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id))
+     and not exists (
        select from pgrag_data.revision_space s
         where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id = v_tenant.active_space_id) then
     raise exception using errcode = 'RG416', message = 'the revision has no embeddings in the active space',

@@ -60,9 +60,12 @@ begin
     values (v_revision.tenant_id, v_revision.revision_id, v_space.space_id) on conflict do nothing;
     -- In no block yet: until maintenance has it there, it is compared. (A space beside the active one gets blocks when it has everything.)
     -- Nor in one of any space, if these are its first: until now it was not missing there.
-    if found and (v_active or not exists (select from pgrag_data.revision_space s
-                                           where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id
-                                             and s.space_id <> v_space.space_id)) then
+    -- Nor in one that this space has kept from when it was the active one.
+    if found and (v_active
+                  or not exists (select from pgrag_data.revision_space s
+                                  where s.tenant_id = v_revision.tenant_id and s.revision_id = v_revision.revision_id and s.space_id <> v_space.space_id)
+                  or exists (select from pgrag_data.dense_block b
+                              where b.tenant_id = v_revision.tenant_id and b.space_id = v_space.space_id and b.state <> 'retired')) then
       update pgrag_data.document d set changed_xid = pg_current_xact_id()
        where d.tenant_id = v_document.tenant_id and d.document_id = v_document.document_id and d.active_revision_id = v_revision.revision_id;
     end if;

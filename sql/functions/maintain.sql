@@ -93,7 +93,9 @@ begin
     return;
   end loop;
 
-  for v_state in select s.* from pgrag_private.block_state() s where not s.building order by s.tenant_id, s.acl_id nulls last loop
+  for v_state in select s.* from pgrag_private.block_state() s where not s.building
+                  -- What has none yet, and then the oldest first: one list that always changes does not keep the others waiting.
+                  order by s.block_id nulls first, s.tenant_id, s.acl_id nulls last loop
     -- A second block, of what changed, is one more to search: only beside a block that is large in comparison.
     v_due := case
       when v_state.block_id is null then

@@ -610,7 +610,7 @@ PROOF = Proof(
         "a key that is retired still counts": Control(lambda lab: interleaving(
             lab, ("current_principal", "and k.retired_at is null", ""), only="keys"), r" of alice = \([^)]*\): expected RG203"),
         "a block that forgets what changed": Control(lambda lab: interleaving(
-            lab, ("compared_revisions", "where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)", "where false"), only="maintain and activate"),
+            lab, ("compared_revisions", "and not pg_visible_in_snapshot(d.changed_xid, a.snapshot)", "and false"), only="maintain and activate"),
             r"dense of alice = \([^)]*\): expected \("),
         "a revision that is staged twice at once": Control(lambda lab: interleaving(
             lab, ("pgrag.stage_revision", "on conflict on constraint revision_revision_key do nothing", ""), only="ingest and ingest"), r"ingest d = 23505: expected n"),

@@ -334,7 +334,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "equivalent: no revision of that id, and nothing to count": ("count_document: if p_document.active_revision_id is null",),
     "equivalent: a scope that is listed is asked for its revisions either way": ("compared_revisions: and p_scope.revisions is not null",),
     "time only: more is compared, and found once": (
-        "compared_revisions: and d.changed_xid >= pg_snapshot_xmin(a.snapshot)", "compared_revisions: where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)",
+        "compared_revisions: and d.changed_xid >= pg_snapshot_xmin(a.snapshot)", "compared_revisions: and not pg_visible_in_snapshot(d.changed_xid, a.snapshot)",
         "search_blocks: where b.n < least(p_plan.requested, b.vectors)", "dense_lane: where cardinality(v_revisions) > 0",
     ),
     "time only: a block that gives too few is followed by comparing all": ("search_blocks: or l.lexemes @@ q.condition",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import psycopg
@@ -166,7 +166,7 @@ def test_what_changes_is_seen_at_once_with_and_without_maintenance(world: World)
 @pytest.mark.parametrize("function, change", [
     ("visible_row", ("= any ((@).acls)", "is not null")),  # hidden rows of the tenant's block are shown
     ("visible_row", ("and d.deleted_at is null", "")),
-    ("compared_revisions", ("where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)", "where false")),  # what changed since is not searched
+    ("compared_revisions", ("and not pg_visible_in_snapshot(d.changed_xid, a.snapshot)", "and false")),  # what changed since is not searched
     ("switch_revision", ("changed_xid = pg_current_xact_id()", "changed_xid = changed_xid")),
 ])  # fmt: skip
 def test_control_without_a_guard_the_answer_is_another(world: World, function: str, change: tuple[str, str]) -> None:
@@ -243,6 +243,52 @@ def test_costs_tell_nothing_of_another_tenant_that_was_writing(database: Databas
     with patched(database, "dense_plan", ("and not pg_visible_in_snapshot(d.changed_xid, l.snapshot)", "")):
         world.tenant += "-control"
         assert costs(busy=True) != costs(busy=False)
+
+
+@pytest.mark.contract("A4", "F2")
+def test_no_candidate_counts_twice(world: World) -> None:
+    """A block that has nothing of a phrase comes back short: then its list is compared whole, and what is loose is compared with it, once."""
+    filled(world, random.Random(8), 60)
+    maintain(world)
+    for n in range(12):
+        world.put(f"late-{n}", [f"A gift card of {n}. ", f"Another gift card, {n}. "], vectors=[[1, 0.1 * n, 0.2], [1, 0.1 * n, 0.3]], readers=["everyone"])
+    request = {"embedding": EMBEDDING, "space": "toy", "k": 10, "candidates": 10, "threshold": 0}
+    twice = patched(world.database, "compared_revisions", ("a.acl_id <> all (p_plan.exact_acls)", "true"))
+    for guard, found_hits in ((nullcontext(), 10), (twice, 5)):
+        with guard:
+            answer = world.search('"gift card"', "dense", **request)
+            assert answer["policy"]["dense_fell_back"] and len(answer["hits"]) == found_hits  # control: half of them
+    # A second block, of what changed, has again what the first one had already of it.
+    strict = dense(world, isolation="strict", k=20)
+    with world.database.superuser() as superuser:
+        superuser.execute("update pgrag_data.document d set changed_xid = pg_current_xact_id() from pgrag_data.tenant t where t.tenant_id = d.tenant_id and t.tenant = %s", (world.tenant,))
+    maintain(world)
+    assert found(dense(world, k=20)) == found(strict)
+
+
+@pytest.mark.contract("F3")
+def test_a_scope_without_a_word_is_ranked_by_vectors(world: World) -> None:
+    """Stop words leave nothing to divide by."""
+    world.put("stop", "To be or not to be. ", vectors=[[1, 0, 0]], readers=["alice"])
+    for isolation in ("auto", "strict"):
+        answer = world.search("boat", "hybrid", embedding=[1, 0, 0], space="toy", k=5, threshold=0, isolation=isolation)
+        assert [hit["document"] for hit in answer["hits"]] == ["stop"]
+
+
+@pytest.mark.contract("F2")
+def test_the_ledger_does_not_grow_with_periods(world: World) -> None:
+    """Each of these revisions has an end of its own, and the next one replaces it: two rows of a kind, which come to nothing."""
+    for n in range(12):
+        world.put("d", f"Rule {n}. ", revision=f"r{n}", readers=["everyone"], effective_to=f"{2100 + n}-01-01")
+
+    def rows() -> int:
+        with world.database.superuser() as superuser:
+            return superuser.execute("select count(*) from pgrag_data.scope_total join pgrag_data.tenant t using (tenant_id) where t.tenant = %s", (world.tenant,)).fetchone()[0]
+
+    before = rows()
+    maintain(world)
+    ledger, counted = total(world)
+    assert before >= 23 and rows() == 1 and ledger == counted
 
 
 @pytest.mark.contract("F2", "B7")

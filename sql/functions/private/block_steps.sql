@@ -41,15 +41,21 @@ language plpgsql volatile parallel unsafe as $$
 declare
   v_rows bigint;
 begin
-  with crowded as (
-    select t.tenant_id, t.acl_id from pgrag_data.scope_total t
-     group by t.tenant_id, t.acl_id
-    having count(*) > 4 and count(*) > 2 * count(distinct (t.source_id, t.languages, t.until))
-     order by count(*) desc
+  with key as (
+    select t.tenant_id, t.acl_id, count(*) as n,
+           (t.until > clock_timestamp() - interval '1 day' and (sum(t.documents) <> 0 or sum(t.chunks) <> 0 or sum(t.lexemes) <> 0))::integer as stays
+      from pgrag_data.scope_total t
+     group by t.tenant_id, t.acl_id, t.source_id, t.languages, t.until
+  ), crowded as (
+    select k.tenant_id, k.acl_id from key k
+     group by k.tenant_id, k.acl_id
+    having sum(k.n) > 4 and sum(k.n) > 2 * sum(k.stays)
+     order by sum(k.n) desc
      limit 100
   ), chosen as (
     select t.tenant_id, t.acl_id, t.scope_total_id
       from crowded c join pgrag_data.scope_total t on t.tenant_id = c.tenant_id and t.acl_id = c.acl_id
+     order by t.tenant_id, t.acl_id, t.source_id, t.languages, t.until
      limit 100000
        for update of t skip locked
   ), taken as (

@@ -129,7 +129,7 @@ create or replace function pgrag_private.search_blocks(
   p_languages text[], p_conditions tsquery[], out revisions bigint[], out chunks integer[], out short_acls bigint[]
 )
 language plpgsql stable parallel restricted
-set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off as $$
+set enable_seqscan = off set enable_sort = off set enable_bitmapscan = off set work_mem = '32MB' as $$
 declare
   names constant text[] := array['hnsw.ef_search', 'hnsw.iterative_scan', 'hnsw.max_scan_tuples', 'hnsw.scan_mem_multiplier'];
   v_before   text[];
@@ -151,8 +151,10 @@ begin
              '(select %s as n, b.revision_id, b.chunk_no, b.embedding operator(public.<=>) $3 as distance from pgrag_block.%I b
                 where %s order by b.embedding operator(public.<=>) $3 limit %s)', n, 'b' || block_id, v_visible, p_plan.requested), ' union all ' order by n)
       from unnest(p_plan.blocks) with ordinality as u (block_id, n)) || ')
-    select (select array_agg(f.revision_id order by f.distance, f.revision_id, f.chunk_no) from (select * from found f order by f.distance, f.revision_id, f.chunk_no limit $4) f),
-           (select array_agg(f.chunk_no order by f.distance, f.revision_id, f.chunk_no) from (select * from found f order by f.distance, f.revision_id, f.chunk_no limit $4) f),
+    -- Two blocks may have the same: a list''s and that of what changed, or those of two lists between which it was moved.
+    , nearest as materialized (select f.revision_id, f.chunk_no, min(f.distance) as distance from found f group by 1, 2 order by 3, 1, 2 limit $4)
+    select (select array_agg(f.revision_id order by f.distance, f.revision_id, f.chunk_no) from nearest f),
+           (select array_agg(f.chunk_no order by f.distance, f.revision_id, f.chunk_no) from nearest f),
            array(select count(f.n)::integer from generate_series(1, cardinality($7)) as g (n) left join found f on f.n = g.n group by g.n order by g.n)'
     into revisions, chunks, v_counts
     using p_scope.tenant_id, p_scope, v_query, greatest(p_plan.requested, p_limit) + 20, p_languages, p_conditions, p_plan.blocks;

@@ -47,6 +47,8 @@ begin
     select b.block_id, b.base_id, coalesce(b.acl_id, 0) as acl_id, b.vectors, b.snapshot
       from pgrag_data.dense_block b
      where b.tenant_id = p_scope.tenant_id and b.space_id = p_space.space_id and b.state = 'live' and b.system_identifier = v_system
+       -- A block leaves out what was over when it was begun, which for a transaction that began before it may not be.
+       and b.live_at <= transaction_timestamp()
        and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
        and to_regclass('pgrag_block.b' || b.block_id) is not null
   )
@@ -132,7 +134,8 @@ begin
      cross join lateral (select d.active_revision_id, d.source_id, d.active_until, d.changed_xid from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and d.changed_xid >= pg_snapshot_xmin(a.snapshot) offset 0) d
-     where not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
+     where a.acl_id <> all (p_plan.exact_acls)  -- of a list whose block came back short all are compared, and none twice
+       and not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
        and transaction_timestamp() < d.active_until
        and (p_scope.sources is null or d.source_id = any (p_scope.sources))
        and (p_scope.revisions is null or d.active_revision_id = any (p_scope.revisions)));

@@ -20,7 +20,7 @@ declare
 begin
   v_plan.acls := p_scope.acls;
   v_plan.sources := p_scope.sources;
-  select sum(p.chunks), sum(p.lexemes) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_scope.parts) as p;
+  select sum(p.chunks), coalesce(nullif(sum(p.lexemes), 0), 1) / sum(p.chunks) into v_plan.chunks, v_plan.length from unnest(p_scope.parts) as p;
   for v_plan.languages in select s.languages from pgrag_private.scope_languages(p_scope.parts) s loop
     select array_agg(r.revision_id), array_agg(r.chunk_count) into v_plan.revisions, v_counts
       from unnest(p_scope.parts) as p cross join lateral unnest(p.revisions, p.chunk_counts) as r (revision_id, chunk_count)
@@ -85,64 +85,65 @@ return array_to_tsvector(array[p_lexeme])::text::tsquery;
 
 -- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
 -- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
--- documents that are alike. Of a counted one, one of every n under each access list: the next document by its name's hash, and of
--- its chunks any, weighted by how many it has. (Not by its number: how far that is from the last visible one's depends on
--- what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in half as many
--- as one that it has once.
+-- documents that are alike. Of a counted one, of each access list the first so many documents by their names' hashes, as many as its
+-- share asks for, and of each document's chunks any one, or more where there are fewer documents. (Not by documents' numbers, and no list by its own: which these are, and how
+-- far apart, depends on what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in
+-- half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
 language plpgsql stable parallel restricted set plan_cache_mode = force_custom_plan set enable_sort = off as $$
 #variable_conflict use_column
 declare
-  v_size integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
-  v_ends bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(coalesce(p_chunk_counts::bigint[], p_scope.acl_chunks)) as c (n));
-  v_all  bigint := v_ends[cardinality(v_ends)]; -- all chunks in one row
-  v_step bigint;
+  v_size  integer := least(greatest(60000 / cardinality(p_lexemes), 200), 1000);
+  v_ends  bigint[] := array(select sum(n) over (rows unbounded preceding) from unnest(p_chunk_counts) as c (n)); -- all chunks in one row
+  v_total bigint := coalesce(v_ends[cardinality(v_ends)], p_scope.chunks);
+  v_all   bigint := v_total; -- in these languages
+  v_step  bigint;
 begin
   if p_revisions is null then
     v_size := v_size / 2; -- each takes three look-ups more
     v_all := (select sum(p.chunks) from unnest(p_scope.parts) as p where p.languages && p_languages);
   end if;
-  v_step := greatest(ceil(v_ends[cardinality(v_ends)]::double precision / v_size), 1);
+  v_step := greatest(ceil(v_total::double precision / v_size), 1);
   return query
   with place as (
     select p.place, width_bucket(p.place, v_ends) + 1 as n
       from (select b.block * v_step + (hashint8(b.block) & 2147483647) % v_step as place
-              from generate_series(0, (v_ends[cardinality(v_ends)] - 1) / v_step) as b (block)) p
-     where p.place < v_ends[cardinality(v_ends)]
-  ), range as materialized (
-    select a.n, a.acl_id, a.chunks, coalesce(v_ends[a.n - 1], 0) as before, e.lowest, e.highest
-      from unnest(p_scope.acls, p_scope.acl_chunks) with ordinality as a (acl_id, chunks, n)
-     cross join lateral (select min(hashtext(d.document))::bigint as lowest, max(hashtext(d.document))::bigint as highest from pgrag_data.document d
+              from generate_series(0, (v_total - 1) / v_step) as b (block)) p
+     where p.place < v_total and p_revisions is not null
+  ), drawn as materialized (
+    select d.active_revision_id, d.hash, r.chunk_count, a.chunks, sum(r.chunk_count) over its as all_drawn,
+           least(ceil(v_size * a.chunks::double precision / v_total / count(*) over its), r.chunk_count)::integer as times
+      from unnest(p_scope.acls, p_scope.acl_chunks) as a (acl_id, chunks)
+     cross join lateral (select d.active_revision_id, hashtext(d.document) as hash from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
-                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))) e
+                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
+                          order by hashtext(d.document), d.document, d.source_id
+                          limit ceil(v_size * a.chunks::double precision / v_total)) d
+     cross join lateral (select r.chunk_count from pgrag_data.revision r
+                          where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
      where p_revisions is null
+    window its as (partition by a.acl_id)
   ), sampled as materialized (
-    select l.lexemes, 1::double precision as weight
+    select l.lexemes, 1::numeric as weight
       from place s
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_scope.tenant_id and c.revision_id = p_revisions[s.n]
                             and c.chunk_no = s.place - coalesce(v_ends[s.n - 1], 0) + 1 offset 0) l
-     where p_revisions is not null and l.language = any (p_languages)
+     where l.language = any (p_languages)
     union all
-    select l.lexemes, r.chunk_count
-      from place s
-      join range a on a.n = s.n
-     cross join lateral (select d.active_revision_id from pgrag_data.document d
-                          where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
-                            and transaction_timestamp() < d.active_until and (p_scope.sources is null or d.source_id = any (p_scope.sources))
-                            and hashtext(d.document) >= a.lowest + floor((s.place - a.before) * (a.highest - a.lowest + 1)::double precision / a.chunks)::bigint
-                          order by hashtext(d.document), d.document_id limit 1) d
-     cross join lateral (select r.chunk_count from pgrag_data.revision r
-                          where r.tenant_id = p_scope.tenant_id and r.revision_id = d.active_revision_id offset 0) r
+    -- Of what the list has, the part that this chunk stands for; numeric, whose sum is the same in any order.
+    select l.lexemes, d.chunks * d.chunk_count::numeric / (d.times * d.all_drawn)
+      from drawn d
+     cross join lateral generate_series(0, d.times - 1) as t (n)
      cross join lateral (select c.language, c.lexemes from pgrag_data.chunk_lex c
                           where c.tenant_id = p_scope.tenant_id and c.revision_id = d.active_revision_id
-                            and c.chunk_no = (hashint8(s.place) & 2147483647) % r.chunk_count + 1 offset 0) l
+                            and c.chunk_no = ((hashint4(d.hash) & 2147483647) % d.chunk_count + t.n * d.chunk_count::bigint / d.times) % d.chunk_count + 1 offset 0) l
      where l.language = any (p_languages)
   )
   select w.lexeme,
-         case when count(s.lexemes) > 0 and p_revisions is null then v_all * sum(s.weight) / (select sum(weight) from sampled)
+         case when count(s.lexemes) > 0 and p_revisions is null then v_all * (sum(s.weight) / (select sum(weight) from sampled))::double precision
               else coalesce(nullif(count(s.lexemes), 0), 0.5)::double precision * v_step end,
          count(s.lexemes) > 0
     from (select l.lexeme, pgrag_private.lexeme_query(l.lexeme) as query from unnest(p_lexemes) as l (lexeme) offset 0) w
