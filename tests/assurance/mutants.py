@@ -324,9 +324,11 @@ REASONS: dict[str, tuple[str, ...]] = {
     "equivalent: nothing is in force at no time": ("filtered_revisions: where p_as_of is not null",),
     "equivalent: the revision names its document": ("standing_revisions: and (t.document_id = b.document_id)", "pgrag.rollback: and a.document_id = r.document_id"),
     "noticed by tests/functions/test_spaces.py: there is one space here, there are several": (
-        "pgrag.activate: if v_revision.space_id is not null", "pgrag.activate: and not exists ( select from pgrag_data.revision_space s…",
+        "pgrag.activate: if (v_revision.space_id is not null…", "pgrag.activate: or exists (select from pgrag_data.revision_space s…",
+        "pgrag.activate: where s.tenant_id = v_revision.tenant_id (2)", "pgrag.activate: and s.revision_id = v_revision.revision_id (2)", "pgrag.activate: and not exists ( select from pgrag_data.revision_space s…",
         "pgrag.activate: and s.revision_id = v_revision.revision_id", "pgrag.activate: and s.space_id = v_tenant.active_space_id",
     ),
+    "noticed by tests/functions/test_blocks.py: a candidate counts twice where a block came back short": ("compared_revisions: where a.acl_id <> all (p_plan.exact_acls)",),
     "equivalent: the row is locked": ("switch_revision: and d.active_revision_id is not distinct from v_locked.active_revision_id",),
     "noticed by tests/isolation/test_concurrency.py: for two that make the same list at once": (
         "acl_of: if v_acl_id is null", "acl_of: where a.tenant_id = p_tenant_id (2)", "acl_of: and a.fingerprint = v_fingerprint (2)",
@@ -453,7 +455,7 @@ PROOF = Proof(
     name="mutants",
     contracts=("A2", "A4", "A6", "A8"),
     unit="mutants",
-    target=965,
+    target=969,
     claim="The loss of each guard is noticed, or is known to change nothing that can be seen.",
     opened=opened,
     controls={

@@ -36,10 +36,10 @@ begin
   v_plan.requested := least(p_limit, 1000);
   v_block := v_block * pgrag_private.block_effort(v_plan.requested) / 100;
   v_exact := p_scope.documents * v_document + p_scope.chunks * v_vector;
-  v_plan.costs := jsonb_build_object('exact', pgrag_private.score(v_exact));
-  if p_isolation = 'strict' or v_exact <= v_block then
+  if p_isolation = 'strict' or v_exact <= v_block then -- no choice, and nothing to say of how fast this installation is
     return v_plan;
   end if;
+  v_plan.costs := jsonb_build_object('exact', pgrag_private.score(v_exact));
 
   v_compared := v_exact / p_scope.chunks;
   v_system := (select c.system_identifier from pg_control_system() c);
@@ -134,7 +134,8 @@ begin
      cross join lateral (select d.active_revision_id, d.source_id, d.active_until, d.changed_xid from pgrag_data.document d
                           where d.tenant_id = p_scope.tenant_id and d.acl_id = a.acl_id and d.deleted_at is null and d.active_revision_id is not null
                             and d.changed_xid >= pg_snapshot_xmin(a.snapshot) offset 0) d
-     where a.acl_id <> all (p_plan.exact_acls)  -- of a list whose block came back short all are compared, and none twice
+     -- Of a list whose block came back short all are compared, and none twice.
+     where a.acl_id <> all (p_plan.exact_acls)
        and not pg_visible_in_snapshot(d.changed_xid, a.snapshot)
        and transaction_timestamp() < d.active_until
        and (p_scope.sources is null or d.source_id = any (p_scope.sources))

@@ -86,9 +86,9 @@ return array_to_tsvector(array[p_lexeme])::text::tsquery;
 -- How many chunks of these languages hold each lexeme, from about 1,000 chunks (fewer for a long question). Of a listed scope it is
 -- one of every n of the revisions' chunks, at another place in each n, since every nth would always be the same part of
 -- documents that are alike. Of a counted one, of each access list the first so many documents by their names' hashes, as many as its
--- share asks for, and of each document's chunks any one, or more where there are fewer documents. (Not by documents' numbers, and no list by its own: which these are, and how
--- far apart, depends on what was made in between, hidden or another tenant's.) A lexeme that the sample has not is taken to be in
--- half as many as one that it has once.
+-- share asks for, and of each document's chunks any one, or more where there are fewer documents. (Not by documents' numbers, and
+-- no list by its own: which these are, and how far apart, depends on what was made in between, hidden or another tenant's.)
+-- A lexeme that the sample has not is taken to be in half as many as one that it has once.
 create or replace function pgrag_private.estimate_df(
   p_scope pgrag_private.search_scope, p_revisions bigint[], p_chunk_counts integer[], p_languages text[], p_lexemes text[]
 ) returns table (lexeme text, df double precision, seen boolean)
