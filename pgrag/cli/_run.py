@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import logging
 import os
 import re
 import sys
@@ -26,6 +27,9 @@ from pgrag.cli import _output
 from pgrag.config import Settings
 from pgrag.embedded import EmbeddedError
 from pgrag.errors import InvalidInput, PgragError, from_database
+
+# What psycopg warns of when it is interrupted within a statement is no output of a command; errors are.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OK, FAILED, USAGE, ABSTAINED, INVALID_REPLY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
 

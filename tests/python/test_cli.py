@@ -1120,6 +1120,14 @@ def test_maintain_every_so_often(cli: Cli, large: Database) -> None:
     assert process.returncode == 130, err
 
 
+def test_what_psycopg_warns_of_is_no_output() -> None:
+    """Interrupted within a statement it warns that a rollback failed; without a handler Python would write that before the command's JSON."""
+    code = 'import logging; {}; logging.getLogger("psycopg").warning("error ignored in rollback")'
+    for imported, said in (("import pgrag.cli", ""), ("pass", "error ignored in rollback\n")):
+        done = subprocess.run([sys.executable, "-c", code.format(imported)], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stderr == said
+
+
 def test_ctrl_c_leaves_whole_documents_and_says_which(cli: Cli, database: Database, tmp_path: Path) -> None:
     database.put_tenant("a", space=None)
     for number in range(3000):
