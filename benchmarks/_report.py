@@ -26,6 +26,11 @@ PACKAGES = (
 )  # fmt: skip
 
 
+def lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """JSON with a row a line, to be read and compared as such."""
+    return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+
 class Report:
     """The rows of a run and its circumstances."""
 
@@ -93,7 +98,7 @@ class Report:
         for arm, reason in skipped.items():
             self.say(f"skipped: {arm}: {reason}")
         if self._file is not None:
-            self._file.write_text(json.dumps(self.rows, indent=1) + "\n", encoding="utf-8")
+            self._file.write_text(lines(self.rows), encoding="utf-8")
             beside = self._file.with_name(self._file.name + ".meta.json")
             beside.write_text(json.dumps(self.meta, indent=1) + "\n", encoding="utf-8")
 

@@ -6,7 +6,6 @@ The claim is that size does not matter, so the figure to look at is the ratio of
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
 import statistics
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 import psycopg
 
 import pgrag
+from benchmarks._report import lines
 from pgrag import _sql, embedded, tokens
 
 KEY = {"kid": "benchmark", "issuer": "benchmark", "audience": "pgrag"}
@@ -127,5 +127,5 @@ def main() -> int:
             for name, by_document in medians.items()
             for document, value in by_document.items()
         ]
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(lines(rows), encoding="utf-8")
     return 0

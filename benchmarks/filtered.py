@@ -173,7 +173,6 @@ class Size:
         }
         self.everyone = [reader for readers in self.readers.values() for reader in readers]
         self.count = options.questions or (40 if options.short else 200)
-        self.equal: Sweep
 
     def run(self) -> None:
         """Load what is not yet loaded, and measure the cells that are not yet measured."""
@@ -258,17 +257,12 @@ class Size:
         asked = self.company.questions(cell, readers, self.count)
         truth = nearest(self.vectors, asked)
         few = self.company.questions(cell, readers, 8 if self.options.short else 24, kind=1)
-        sweep = Sweep(self.vectors, few, nearest(self.vectors, few))
+        sweep = Sweep(self.vectors, few)
         about: dict[str, Any] = {
             "readers": [described(reader, self.chunks) for reader in readers],
             "questions": len(asked),
             "plans": {},
         }
-        if (
-            cell == "100%"
-        ):  # where an arm is to be no better than another, a few questions are not enough to tell
-            others = self.company.questions(cell, readers, 8 if self.options.short else 150, kind=2)
-            self.equal = Sweep(self.vectors, others, nearest(self.vectors, others))
         settings = {name: self.settle(cell, name, arm, built, sweep) for name, arm in built.items()}
         about["settings"] = {name: its for name, its in settings.items() if its}
         turns(built, asked)  # what is read from disk the first time is nobody's cost
@@ -313,8 +307,11 @@ class Size:
             return sweep.best(arm, LABELLED)
         if name == "plain" and isinstance(arm, Peer):
             if cell == "100%":
-                target = self.equal.of(built["pgrag"])[0] if "pgrag" in built else 0.95
-                self.folder.put("plain", self.equal.best(arm, PLAIN, target))
+                # To be no better than another, a few questions are not enough.
+                count = 8 if self.options.short else 150
+                many = Sweep(self.vectors, self.company.questions(cell, self.readers[cell], count, kind=2))
+                target = many.of(built["pgrag"])[0] if "pgrag" in built else 0.95
+                self.folder.put("plain", many.best(arm, PLAIN, target))
             found: dict[str, Any] | None = self.folder.steps.get("plain")
             chosen = found["chosen"] if found else {"hnsw.ef_search": 100}
             arm.tune(chosen)
@@ -325,8 +322,8 @@ class Size:
 class Sweep:
     """Settings tried over a few questions, which are not those that are measured."""
 
-    def __init__(self, vectors: Vectors, asked: Sequence[Asked], truth: Sequence[Any]) -> None:
-        self._vectors, self._asked, self._truth = vectors, asked, truth
+    def __init__(self, vectors: Vectors, asked: Sequence[Asked]) -> None:
+        self._vectors, self._asked, self._truth = vectors, asked, nearest(vectors, asked)
 
     def of(self, arm: Arm) -> tuple[float, float]:
         """Recall and median milliseconds of an arm as it is."""

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from tests.access.model import text
-from tests.functions.patched import few_searched, patched, scope_limit
+from tests.functions.patched import few_searched, patched, scope_limit, small_blocks
 from tests.support import Database
 
 TOY = {"space": "toy", "embedding": [0.5, 0.4, 0.3]}
@@ -240,9 +240,7 @@ def on(route: str, database: Database) -> ExitStack:
     if route == "rarest":
         stack.enter_context(few_searched(database, 1, 6))
     if "block" in route:
-        stack.enter_context(patched(database, "block_least", ("1000", "4")))
+        stack.enter_context(small_blocks(database, 4))
         if route != "tenant block":
             stack.enter_context(patched(database, "deserves_block", ("10 * p_least", "1000000 * p_least")))
-        with database.superuser() as superuser:
-            superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
     return stack

@@ -31,6 +31,7 @@ from psycopg import sql
 
 from pgrag import _sql, embedded
 from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
+from tests.functions.patched import blocks_cost_nothing, rewrite
 from tests.server import Databases, install
 from tests.support import AUDIENCE, ISSUER, KID, ROLES, SECRET, Database
 
@@ -407,12 +408,9 @@ def wreck(lab: Lab, *, upgrades: bool = True, severed: bool = False, **settings:
 
 def furnish(made: Wreck) -> None:
     database = made.database
-    with database.superuser() as superuser:
-        for function, old, new in (("block_least", "1000", "100"), ("scope_first_limit", "20000", "0")):
-            (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (f"pgrag_private.{function}",)).fetchone()
-            assert old in body
-            superuser.execute(body.replace(old, new))
-        superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
+    rewrite(database, "block_least", ("1000", "100"))
+    rewrite(database, "scope_first_limit", ("20000", "0"))
+    blocks_cost_nothing(database)
     database.put_tenant("t", space=("toy", DIMENSION))
     database.put_principals("t", users=["alice", "bob"], groups={"staff": ["alice"]})
     for number in range(DOCUMENTS):

@@ -37,7 +37,7 @@ from psycopg import pq, sql
 from tests.access.watch import Secret, World, canary
 from tests.assurance.grammar import GROUPS, MODES, SEARCHES, Catalog, Grammar, quote
 from tests.assurance.proof import Batch, Control, Lab, Proof, Tally
-from tests.functions.patched import patched
+from tests.functions.patched import blocks_cost_nothing, patched, rewrite
 from tests.support import ROLES, Database
 
 ROUNDS = 3  # sessions of each weight in a batch
@@ -276,12 +276,9 @@ def furnish(world: World) -> None:
             put_long(writer, f"{document}.md", f"The bonus of {passage}", readers, space, section, p_revision=revision, p_version=version)
     with database.writer("a", "handbook") as writer:
         put_long(writer, "guide.md", "The refund window of trains", ["everyone"], "toy", "Trains", p_version="v1")
-    with database.superuser() as superuser:
-        for function, old, new in SMALL:
-            (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (f"pgrag_private.{function}",)).fetchone()
-            assert old in body
-            superuser.execute(body.replace(old, new))
-        superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
+    for function, old, new in SMALL:
+        rewrite(database, function, (old, new))
+    blocks_cost_nothing(database)
     with psycopg.connect(database.dsn("app_operator"), autocommit=True) as operator:
         while operator.execute("select remaining from pgrag.maintain('0')").fetchone()[0]:
             pass

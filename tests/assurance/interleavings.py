@@ -17,7 +17,7 @@ import psycopg
 
 from tests.assurance.proof import WORDED, Batch, Control, Lab, Proof, Tally
 from tests.assurance.together import NEAR
-from tests.functions.patched import all_patched, patched, scope_limit
+from tests.functions.patched import all_patched, scope_limit, small_blocks
 from tests.support import AUDIENCE, ISSUER, KID, SECRET, Database
 
 Connection = psycopg.Connection[Any]
@@ -582,10 +582,8 @@ def interleaving(lab: Lab, *changes: tuple[str, str, str], only: str = "") -> It
     """``changes``: function, text, replacement. A block pays from four vectors on, so that maintenance has work."""
     with lab.database() as database, ExitStack() as stack:
         stack.enter_context(scope_limit(database))
-        stack.enter_context(patched(database, "block_least", ("1000", "4")))
+        stack.enter_context(small_blocks(database, 4))
         stack.enter_context(all_patched(database, *changes))
-        with database.superuser() as superuser:
-            superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
         arena = Arena(database, stack)
         yield lambda seed: interleaved(arena, seed, only)
 

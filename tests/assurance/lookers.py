@@ -15,7 +15,7 @@ from tests.access.forge import BAD_TOKENS
 from tests.assurance import differential, interference, reference, worlds
 from tests.assurance.reference import NOW
 from tests.assurance.worlds import ABSENT, Hands
-from tests.functions.patched import patched, scope_limit
+from tests.functions.patched import blocks_cost_nothing, patched, scope_limit
 from tests.support import Database
 
 BLOCK_WORLDS = 4  # every second with a block of the whole tenant
@@ -292,7 +292,7 @@ def by_blocks(database: Database, dice: random.Random) -> str:
     """Worlds of which a block of the tenant, or those of its access lists, have the vectors, some of them stale: every reader finds
     what comparing all vectors finds, of what it may see."""
     with closing(Hands(database)) as hands, scope_limit(database):
-        hands.superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
+        blocks_cost_nothing(database)
         for n in range(BLOCK_WORLDS):
             lists, whole = ("1", "1000000") if n % 2 else ("1000000", "1")
             with ExitStack() as stack:

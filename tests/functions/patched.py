@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from tests.support import Database
 
 
-@contextmanager
-def patched(database: Database, function: str, *changes: tuple[str, str]) -> Iterator[None]:
-    """Each change replaces a text, which must be there, in the definition of ``pgrag_private.<function>``, or of a name with its schema."""
+def rewrite(database: Database, function: str, *changes: tuple[str, str]) -> str:
+    """Each change replaces a text, which must be there, in the definition of ``pgrag_private.<function>``, or of a name with its schema;
+    the definition of before."""
     function = function if "." in function else f"pgrag_private.{function}"
     with database.superuser() as superuser:
         (body,) = superuser.execute("select pg_get_functiondef(%s::regproc)", (function,)).fetchone()
@@ -19,9 +19,17 @@ def patched(database: Database, function: str, *changes: tuple[str, str]) -> Ite
             assert old in changed, (function, old)
             changed = changed.replace(old, new)
         superuser.execute(changed)
-        try:
-            yield
-        finally:
+    return body
+
+
+@contextmanager
+def patched(database: Database, function: str, *changes: tuple[str, str]) -> Iterator[None]:
+    """The same for a while."""
+    body = rewrite(database, function, *changes)
+    try:
+        yield
+    finally:
+        with database.superuser() as superuser:
             superuser.execute(body)
 
 
@@ -39,17 +47,16 @@ def scope_limit(database: Database, chunks: int = 0) -> AbstractContextManager[N
     return patched(database, "scope_first_limit", ("20000", str(chunks)))
 
 
-@contextmanager
-def small_blocks(database: Database, least: int = 3) -> Iterator[None]:
-    """Blocks deserve to be built from ``least`` vectors on, and always pay."""
-    with patched(database, "block_least", ("1000", str(least))), database.superuser() as superuser:
-        before = superuser.execute("select part, microseconds from pgrag_data.search_cost").fetchall()
+def blocks_cost_nothing(database: Database) -> None:
+    """Whatever there is of blocks is searched, in this database from now on."""
+    with database.superuser() as superuser:
         superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
-        try:
-            yield
-        finally:
-            for part, microseconds in before:
-                superuser.execute("update pgrag_data.search_cost set microseconds = %s where part = %s", (microseconds, part))
+
+
+def small_blocks(database: Database, least: int = 3) -> AbstractContextManager[None]:
+    """Blocks deserve to be built from ``least`` vectors on, and cost nothing."""
+    blocks_cost_nothing(database)
+    return patched(database, "block_least", ("1000", str(least)))
 
 
 def few_searched(database: Database, enough: int = 1, most: int = 5) -> AbstractContextManager[None]:

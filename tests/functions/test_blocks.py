@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.functions.helpers import World, call
-from tests.functions.patched import patched, scope_limit
+from tests.functions.patched import patched, scope_limit, small_blocks
 from tests.support import Database
 
 EMBEDDING = [1.0, 0.4, 0.2]
@@ -24,9 +24,7 @@ def blocks_pay(database: Database) -> Iterator[None]:
     """A block pays from 40 vectors on, every scope is only counted, and a block costs nothing."""
     with ExitStack() as stack:
         stack.enter_context(scope_limit(database))
-        stack.enter_context(patched(database, "block_least", ("1000", "40")))
-        with database.superuser() as superuser:
-            superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
+        stack.enter_context(small_blocks(database, 40))
         yield
 
 

@@ -193,7 +193,7 @@ def test_the_rarest_words_decide(world: World) -> None:
     assert sum(df[word] for word in searched) <= 12
     expected = [hit for hit in strict["hits"] if searched & {term["term"] for term in hit["matched_terms"]}]
     assert [hit["chunk_id"] for hit in auto["hits"]] == [hit["chunk_id"] for hit in expected]
-    assert [hit["lexical_score"] for hit in auto["hits"]] == pytest.approx([hit["lexical_score"] for hit in expected], rel=0.05)  # frequencies are of a sample
+    assert [hit["lexical_score"] for hit in auto["hits"]] == [hit["lexical_score"] for hit in expected]  # the sample was all there is
     assert len(expected) < len(strict["hits"])  # control
     assert (auto["complete"], auto["complete_reason"]) == (False, "words_not_searched")
     assert "hidden" not in documents(auto)

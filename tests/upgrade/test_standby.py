@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from tests.functions.helpers import World, call
-from tests.functions.patched import patched, scope_limit
+from tests.functions.patched import scope_limit, small_blocks
 from tests.support import Database
 from tests.upgrade.cluster import Cluster
 
@@ -83,10 +83,8 @@ def test_a_standby_answers_as_its_primary(cluster: Cluster) -> None:
     database = cluster.furnish("a")
     folder = Path(tempfile.mkdtemp(prefix="pgrag-standby-"))
     try:
-        with scope_limit(database), patched(database, "block_least", ("1000", "40")):
+        with scope_limit(database), small_blocks(database, 40):
             world = World(database, "a")
-            with database.superuser() as superuser:
-                superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
             for n in range(30):
                 texts = [f"Rule {n} part {m}. " for m in range(4)]
                 world.put(f"d{n}", texts, vectors=[[1, n / 10, m] for m in range(4)], readers=["everyone"])
