@@ -53,10 +53,12 @@ def blocks_cost_nothing(database: Database) -> None:
         superuser.execute("update pgrag_data.search_cost set microseconds = case part when 'block' then 0.001 else 1000 end")
 
 
-def small_blocks(database: Database, least: int = 3) -> AbstractContextManager[None]:
+@contextmanager
+def small_blocks(database: Database, least: int = 3) -> Iterator[None]:
     """Blocks deserve to be built from ``least`` vectors on, and cost nothing."""
-    blocks_cost_nothing(database)
-    return patched(database, "block_least", ("1000", str(least)))
+    with patched(database, "block_least", ("1000", str(least))):
+        blocks_cost_nothing(database)
+        yield
 
 
 def few_searched(database: Database, enough: int = 1, most: int = 5) -> AbstractContextManager[None]:
