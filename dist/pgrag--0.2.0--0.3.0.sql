@@ -490,6 +490,7 @@ create table pgrag_data.dense_block (
   state             text collate "C" not null default 'copying',
   snapshot          pg_snapshot not null,
   system_identifier bigint not null,
+  table_oid         oid,                               -- null in the transaction that makes the table
   copied_to         bigint not null default 0,         -- the last document that has been copied
   vectors           bigint not null default 0,
   created_at        timestamptz not null default clock_timestamp(),
@@ -618,7 +619,7 @@ grant select on all sequences in schema pgrag_data to pgrag_engine;
 -- The tables of blocks, which their owner makes, indexes and drops; pgrag.maintain() calls these, and nobody else may.
 -- They are named by number: any role can read a catalog.
 
-create or replace function pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns void
+create or replace function pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns oid
 language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
 begin
   execute format('create table pgrag_block.%I (revision_id bigint not null, chunk_no integer not null, embedding public.halfvec(%s) not null)',
@@ -626,6 +627,7 @@ begin
   execute format('alter table pgrag_block.%I alter column embedding set storage plain, enable row level security, force row level security', 'b' || p_block_id);
   execute format('create policy pgrag_block_engine on pgrag_block.%I for all to pgrag_engine using (true) with check (true)', 'b' || p_block_id);
   execute format('grant select, insert on pgrag_block.%I to pgrag_engine', 'b' || p_block_id);
+  return to_regclass('pgrag_block.b' || p_block_id);
 end
 $$;
 
@@ -2310,7 +2312,7 @@ begin
        -- A block leaves out what was over when it was begun, which for a transaction that began before it may not be.
        and b.live_at <= transaction_timestamp()
        and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
-       and to_regclass('pgrag_block.b' || b.block_id) is not null
+       and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
   )
   -- How stale each is: an old block is passed by for the most part, and then its lists are compared all the same.
   select array_agg((l.acl_id, l.blocks, l.vectors, l.all_vectors, l.snapshot, c.loose,
@@ -2720,13 +2722,18 @@ begin
   for v_space in select s.* from pgrag_data.embedding_space s where s.retired_at is not null
                     and exists (select from pgrag_data.chunk_vec v where v.tenant_id = s.tenant_id and v.space_id = s.space_id)
                   order by s.tenant_id, s.space_id for no key update skip locked loop
-    delete from pgrag_data.revision_space s where s.tenant_id = v_space.tenant_id and s.space_id = v_space.space_id;
-    delete from pgrag_data.chunk_vec v
-     where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
-       and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
-                                            where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
-                                            order by x.revision_id, x.chunk_no limit 20000);
-    get diagnostics v_rows = row_count;
+    with gone as (
+      delete from pgrag_data.chunk_vec v
+       where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
+         and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
+                                              where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
+                                              order by x.revision_id, x.chunk_no limit 20000)
+      returning v.revision_id
+    ), incomplete as (
+      delete from pgrag_data.revision_space s using (select distinct g.revision_id from gone g) g
+       where s.tenant_id = v_space.tenant_id and s.revision_id = g.revision_id and s.space_id = v_space.space_id
+    )
+    select count(*) from gone into v_rows;
     if v_rows > 0 then
       return v_rows;
     end if;
@@ -5190,7 +5197,7 @@ revoke all on function pgrag.missing_embeddings from public;
 -- each locks the block that it is at. Nothing that it does holds up a reader or a writer; what it has not done yet, searches
 -- do one by one.
 --
---   fold     rows of the ledger became sums
+--   fold     rows of the ledger became sums; as many as writers leave between two steps are folded beside other work
 --   purge    up to 20,000 embeddings of a retired space were deleted
 --   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
 --   renumber documents that came with a dump from a cluster whose transactions had higher numbers got numbers of this one
@@ -5208,6 +5215,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   v_block   pgrag_data.dense_block;
   v_state   record;
+  v_folded  bigint;
   v_rows    bigint;
   v_last    bigint;
   v_due      text;
@@ -5220,9 +5228,10 @@ begin
     raise exception using errcode = 'RG408', message = 'p_keep must be a span of time, from 0 on', hint = 'For example ''5 minutes''.';
   end if;
 
-  v_rows := pgrag_private.fold_scope_totals();
-  if v_rows > 0 then
-    return query select 'fold', null::bigint, v_rows, true, null::text;
+  -- Where documents come all the time there are always a few: they do not keep the blocks waiting.
+  v_folded := pgrag_private.fold_scope_totals();
+  if v_folded >= 250 then
+    return query select 'fold', null::bigint, v_folded, true, null::text;
     return;
   end if;
 
@@ -5235,7 +5244,7 @@ begin
   -- What a dump brought along, or what somebody has dropped by hand, serves nobody.
   for v_block in
     select b.* from pgrag_data.dense_block b
-     where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+     where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is distinct from b.table_oid)
      order by b.block_id limit 1 for update skip locked
   loop
     update pgrag_data.dense_block b set state = 'retired', retired_at = '-infinity'
@@ -5290,9 +5299,12 @@ begin
       when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then 'none'
       when v_state.retired > v_state.vectors / 8 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 16 then 'whole'
       when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
-    -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
-    continue when v_due is null or v_state.space_id = v_unfilled or not pg_try_advisory_xact_lock(
-      hashtextextended(format('pgrag block %s %s %s', v_state.tenant_id, v_state.space_id, v_state.acl_id), 0));
+    continue when v_due is null or v_state.space_id = v_unfilled;
+    -- Whoever has the space's row decides about its classes now: to wait for it would be to do its work again. (An advisory lock
+    -- might be anybody's.)
+    perform from pgrag_data.embedding_space s
+      where s.tenant_id = v_state.tenant_id and s.space_id = v_state.space_id for no key update skip locked;
+    continue when not found;
     if v_due = 'none' then
       update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
        where b.tenant_id = v_state.tenant_id and b.block_id in (v_state.block_id, v_state.delta_id);
@@ -5316,7 +5328,8 @@ begin
       v_unfilled := case when not v_state.active then v_state.space_id end;
       continue;
     end if;
-    perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
+    update pgrag_data.dense_block b set table_oid = pgrag_private.create_block_table(v_block.block_id, v_state.dimension)
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
     return query select 'create', v_block.block_id, case v_due when 'whole' then v_state.chunks else v_state.loose end, true, null::text;
     return;
   end loop;
@@ -5333,6 +5346,10 @@ begin
     return;
   end loop;
 
+  if v_folded > 0 then
+    return query select 'fold', null::bigint, v_folded, true, null::text;
+    return;
+  end if;
   return query select case when exists (select from pgrag_data.dense_block b where b.state in ('copying', 'indexing')) then 'busy' else 'idle' end,
                       null::bigint, 0::bigint, false, null::text;
 end
@@ -5388,7 +5405,7 @@ begin
   end loop;
 
   select b.* into v_block from pgrag_data.dense_block b
-   where b.state = 'live' and b.acl_id is not null and b.base_id is null and to_regclass('pgrag_block.b' || b.block_id) is not null
+   where b.state = 'live' and b.acl_id is not null and b.base_id is null and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
    order by b.vectors desc limit 1;
   for v_turn in 0 .. 9 loop
     exit when v_block.block_id is null;
@@ -5430,9 +5447,9 @@ begin
   return query
   select t.tenant::text, e.space::text, coalesce('list ' || s.acl_id, 'tenant'), s.chunks,
          case when s.building then 'building' when s.block_id is null then 'none'
-              when to_regclass('pgrag_block.b' || s.block_id) is null
-                   or not exists (select from pg_control_system() c join pgrag_data.dense_block b on b.system_identifier = c.system_identifier
-                                   where b.tenant_id = s.tenant_id and b.block_id = s.block_id) then 'unusable'
+              when not exists (select from pg_control_system() c join pgrag_data.dense_block b on b.system_identifier = c.system_identifier
+                                where b.tenant_id = s.tenant_id and b.block_id = s.block_id
+                                  and b.table_oid = to_regclass('pgrag_block.b' || s.block_id)) then 'unusable'
               else 'live' end,
          coalesce(s.vectors, 0) + coalesce(s.delta_vectors, 0),
          case when s.block_id is null then s.chunks else s.loose end, coalesce(s.retired, 0),
@@ -5743,7 +5760,7 @@ functions | pgrag_private.compared_revisions(pgrag_private.search_scope,pgrag_pr
 functions | pgrag_private.copy_to_block(pgrag_data.dense_block) | pgrag_private.copy_to_block(p_block pgrag_data.dense_block, OUT rows bigint, OUT copied_to bigint) returns record
 functions | pgrag_private.corpus_state(pgrag_private.principal,timestamp with time zone) | pgrag_private.corpus_state(p_principal pgrag_private.principal, p_as_of timestamp with time zone) returns text
 functions | pgrag_private.count_document(pgrag_data.document,integer) | pgrag_private.count_document(p_document pgrag_data.document, p_sign integer) returns void
-functions | pgrag_private.create_block_table(bigint,integer) | pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns void
+functions | pgrag_private.create_block_table(bigint,integer) | pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns oid
 functions | pgrag_private.current_principal(text,text[]) | pgrag_private.current_principal(p_token text, VARIADIC p_kinds text[]) returns pgrag_private.principal
 functions | pgrag_private.decode_base64url(text) | pgrag_private.decode_base64url(p_part text) returns bytea
 functions | pgrag_private.decode_part(text) | pgrag_private.decode_part(p_part text) returns jsonb
@@ -6175,7 +6192,7 @@ tables | pgrag_data.activation | columns action text not null, activation_id big
 tables | pgrag_data.chunk | columns chunk_id bytea not null, chunk_no integer not null, language text not null, page integer, revision_id bigint not null, section text not null, span_end integer not null, span_start integer not null, tenant_id bigint not null, text text not null, token_count integer not null
 tables | pgrag_data.chunk_lex | columns chunk_no integer not null, language text not null, length integer not null, lexemes tsvector not null, revision_id bigint not null, tenant_id bigint not null
 tables | pgrag_data.chunk_vec | columns chunk_no integer not null, embedding public.vector, half public.halfvec, revision_id bigint not null, space_id bigint not null, tenant_id bigint not null
-tables | pgrag_data.dense_block | columns acl_id bigint, base_id bigint, block_id bigint not null, copied_to bigint not null, created_at timestamp with time zone not null, live_at timestamp with time zone, retired_at timestamp with time zone, snapshot pg_snapshot not null, space_id bigint not null, state text not null, system_identifier bigint not null, tenant_id bigint not null, vectors bigint not null
+tables | pgrag_data.dense_block | columns acl_id bigint, base_id bigint, block_id bigint not null, copied_to bigint not null, created_at timestamp with time zone not null, live_at timestamp with time zone, retired_at timestamp with time zone, snapshot pg_snapshot not null, space_id bigint not null, state text not null, system_identifier bigint not null, table_oid oid, tenant_id bigint not null, vectors bigint not null
 tables | pgrag_data.document | columns acl_id bigint not null, active_revision_id bigint, active_until timestamp with time zone, changed_xid xid8 not null, created_at timestamp with time zone not null, deleted_at timestamp with time zone, document text not null, document_id bigint not null, source_id bigint not null, tenant_id bigint not null
 tables | pgrag_data.embedding_space | columns created_at timestamp with time zone not null, dimension integer not null, document_prefix text not null, metric text not null, model text not null, model_revision text not null, normalisation text not null, preprocessing text not null, query_prefix text not null, retired_at timestamp with time zone, space text not null, space_id bigint not null, storage text not null, tenant_id bigint not null, zero_vectors text not null
 tables | pgrag_data.membership | columns created_at timestamp with time zone not null, group_id bigint not null, member_id bigint not null, tenant_id bigint not null
@@ -6767,7 +6784,7 @@ begin
     into v_plan.blocks, v_plan.vectors, v_plan.lists, v_snapshot
     from pgrag_data.dense_block b
    where b.tenant_id = p_block.tenant_id and (b.block_id = p_block.block_id or b.base_id = p_block.block_id) and b.state = 'live'
-     and to_regclass('pgrag_block.b' || b.block_id) is not null;
+     and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid;
   v_plan.route := case when p_block.acl_id is null then 'tenant_block' else 'class_blocks' end;
   v_plan.exact_acls := '{}';
   v_plan.block_acls := v_scope.acls;
@@ -6817,10 +6834,11 @@ begin
    where f.is_so
   union all
   select 'blocks', 'warning', format('block %s', b.block_id),
-         case when b.system_identifier <> v_system then 'the block was built in another system and serves nobody' else 'the block has no table and serves nobody' end,
+         case when b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is not null
+              then 'the block was built in another system and serves nobody' else 'the block has no table and serves nobody' end,
          pgrag_private.call_maintain()
     from pgrag_data.dense_block b
-   where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+   where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is distinct from b.table_oid)
   union all
   select 'blocks', 'warning', format('block %s', b.block_id),
          case when b.state = 'retired' then 'the block was replaced long ago and is still there' else 'the block was begun long ago and is not finished' end,
@@ -6838,7 +6856,7 @@ begin
          format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100);',
                 'b' || b.block_id || '_embedding', 'b' || b.block_id)
     from pgrag_data.dense_block b
-   where b.state = 'live' and to_regclass('pgrag_block.b' || b.block_id) is not null
+   where b.state = 'live' and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
      and not exists (select from pg_index i where i.indrelid = to_regclass('pgrag_block.b' || b.block_id));
 
   -- The largest index that maintenance may have to build.
@@ -6857,7 +6875,7 @@ begin
       from pgrag_data.dense_block b
       join pgrag_data.tenant t on t.tenant_id = b.tenant_id
       join pgrag_data.embedding_space e on e.tenant_id = b.tenant_id and e.space_id = b.space_id
-     where b.state = 'live' and b.base_id is null and b.system_identifier = v_system and to_regclass('pgrag_block.b' || b.block_id) is not null
+     where b.state = 'live' and b.base_id is null and b.system_identifier = v_system and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
        and exists (select from pg_index i where i.indrelid = to_regclass('pgrag_block.b' || b.block_id) and i.indisvalid)
      order by random()
   loop

@@ -43,6 +43,7 @@ create table pgrag_data.dense_block (
   state             text collate "C" not null default 'copying',
   snapshot          pg_snapshot not null,
   system_identifier bigint not null,
+  table_oid         oid,                               -- null in the transaction that makes the table
   copied_to         bigint not null default 0,         -- the last document that has been copied
   vectors           bigint not null default 0,
   created_at        timestamptz not null default clock_timestamp(),

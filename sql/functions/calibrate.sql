@@ -43,7 +43,7 @@ begin
   end loop;
 
   select b.* into v_block from pgrag_data.dense_block b
-   where b.state = 'live' and b.acl_id is not null and b.base_id is null and to_regclass('pgrag_block.b' || b.block_id) is not null
+   where b.state = 'live' and b.acl_id is not null and b.base_id is null and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
    order by b.vectors desc limit 1;
   for v_turn in 0 .. 9 loop
     exit when v_block.block_id is null;

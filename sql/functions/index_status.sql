@@ -8,9 +8,9 @@ begin
   return query
   select t.tenant::text, e.space::text, coalesce('list ' || s.acl_id, 'tenant'), s.chunks,
          case when s.building then 'building' when s.block_id is null then 'none'
-              when to_regclass('pgrag_block.b' || s.block_id) is null
-                   or not exists (select from pg_control_system() c join pgrag_data.dense_block b on b.system_identifier = c.system_identifier
-                                   where b.tenant_id = s.tenant_id and b.block_id = s.block_id) then 'unusable'
+              when not exists (select from pg_control_system() c join pgrag_data.dense_block b on b.system_identifier = c.system_identifier
+                                where b.tenant_id = s.tenant_id and b.block_id = s.block_id
+                                  and b.table_oid = to_regclass('pgrag_block.b' || s.block_id)) then 'unusable'
               else 'live' end,
          coalesce(s.vectors, 0) + coalesce(s.delta_vectors, 0),
          case when s.block_id is null then s.chunks else s.loose end, coalesce(s.retired, 0),

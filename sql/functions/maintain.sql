@@ -3,7 +3,7 @@
 -- each locks the block that it is at. Nothing that it does holds up a reader or a writer; what it has not done yet, searches
 -- do one by one.
 --
---   fold     rows of the ledger became sums
+--   fold     rows of the ledger became sums; as many as writers leave between two steps are folded beside other work
 --   purge    up to 20,000 embeddings of a retired space were deleted
 --   drop     a block that no longer serves is gone, p_keep after it was replaced: older snapshots may still look for it
 --   renumber documents that came with a dump from a cluster whose transactions had higher numbers got numbers of this one
@@ -21,6 +21,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   v_block   pgrag_data.dense_block;
   v_state   record;
+  v_folded  bigint;
   v_rows    bigint;
   v_last    bigint;
   v_due      text;
@@ -33,9 +34,10 @@ begin
     raise exception using errcode = 'RG408', message = 'p_keep must be a span of time, from 0 on', hint = 'For example ''5 minutes''.';
   end if;
 
-  v_rows := pgrag_private.fold_scope_totals();
-  if v_rows > 0 then
-    return query select 'fold', null::bigint, v_rows, true, null::text;
+  -- Where documents come all the time there are always a few: they do not keep the blocks waiting.
+  v_folded := pgrag_private.fold_scope_totals();
+  if v_folded >= 250 then
+    return query select 'fold', null::bigint, v_folded, true, null::text;
     return;
   end if;
 
@@ -48,7 +50,7 @@ begin
   -- What a dump brought along, or what somebody has dropped by hand, serves nobody.
   for v_block in
     select b.* from pgrag_data.dense_block b
-     where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+     where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is distinct from b.table_oid)
      order by b.block_id limit 1 for update skip locked
   loop
     update pgrag_data.dense_block b set state = 'retired', retired_at = '-infinity'
@@ -103,9 +105,12 @@ begin
       when not pgrag_private.deserves_block(v_state.chunks, v_state.largest, v_state.enough / 2, v_state.acl_id) then 'none'
       when v_state.retired > v_state.vectors / 8 or v_state.loose + coalesce(v_state.delta_vectors, 0) > v_state.vectors / 16 then 'whole'
       when v_state.loose > greatest(2 * v_state.enough, coalesce(v_state.delta_vectors, 0) / 10) then 'changes' end;
-    -- Whoever has the lock decides about the same class now: to wait for it would be to do its work again.
-    continue when v_due is null or v_state.space_id = v_unfilled or not pg_try_advisory_xact_lock(
-      hashtextextended(format('pgrag block %s %s %s', v_state.tenant_id, v_state.space_id, v_state.acl_id), 0));
+    continue when v_due is null or v_state.space_id = v_unfilled;
+    -- Whoever has the space's row decides about its classes now: to wait for it would be to do its work again. (An advisory lock
+    -- might be anybody's.)
+    perform from pgrag_data.embedding_space s
+      where s.tenant_id = v_state.tenant_id and s.space_id = v_state.space_id for no key update skip locked;
+    continue when not found;
     if v_due = 'none' then
       update pgrag_data.dense_block b set state = 'retired', retired_at = clock_timestamp()
        where b.tenant_id = v_state.tenant_id and b.block_id in (v_state.block_id, v_state.delta_id);
@@ -129,7 +134,8 @@ begin
       v_unfilled := case when not v_state.active then v_state.space_id end;
       continue;
     end if;
-    perform pgrag_private.create_block_table(v_block.block_id, v_state.dimension);
+    update pgrag_data.dense_block b set table_oid = pgrag_private.create_block_table(v_block.block_id, v_state.dimension)
+     where b.tenant_id = v_block.tenant_id and b.block_id = v_block.block_id;
     return query select 'create', v_block.block_id, case v_due when 'whole' then v_state.chunks else v_state.loose end, true, null::text;
     return;
   end loop;
@@ -146,6 +152,10 @@ begin
     return;
   end loop;
 
+  if v_folded > 0 then
+    return query select 'fold', null::bigint, v_folded, true, null::text;
+    return;
+  end if;
   return query select case when exists (select from pgrag_data.dense_block b where b.state in ('copying', 'indexing')) then 'busy' else 'idle' end,
                       null::bigint, 0::bigint, false, null::text;
 end

@@ -5,7 +5,8 @@
 -- nothing. What it cannot have yet is known exactly, and searched beside it: the documents whose last change (changed_xid)
 -- the block's snapshot does not see. The snapshot was taken before the first row was copied.
 --
--- A dump carries transaction ids into a cluster where they mean nothing: a block serves the system that it was built in.
+-- A dump carries transaction ids into a cluster where they mean nothing, or into a copy of this one that has gone its own way
+-- since: a block serves the system, and is the very table, that it was built in.
 create table pgrag_data.dense_block (
   tenant_id         bigint not null,
   block_id          bigint generated always as identity,
@@ -15,6 +16,7 @@ create table pgrag_data.dense_block (
   state             text collate "C" not null default 'copying',
   snapshot          pg_snapshot not null,
   system_identifier bigint not null,
+  table_oid         oid,                               -- null in the transaction that makes the table
   copied_to         bigint not null default 0,         -- the last document that has been copied
   vectors           bigint not null default 0,
   created_at        timestamptz not null default clock_timestamp(),

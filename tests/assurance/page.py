@@ -25,7 +25,6 @@ INFERRED = [
     ("a reader", "whether something hidden is there: no better than the bound above", "the clock", "measured: see *timing*"),
     ("a reader", "with blocks over the whole tenant: roughly how much of it is hidden near a question", "the time, whether `policy.dense_route` is the tenant's block, and which near neighbours are found", "`p_isolation => 'strict'`"),
     ("a reader who is answered by blocks of its own lists", "how much of these has gone since they were built, and how fast the installation is", "`policy.dense_costs`, `policy.dense_fell_back`", "`p_isolation => 'strict'`"),
-    ("any role of the database", "that maintenance is at a class of vectors, by numbers that can be tried; it can hold that up", "`pg_locks`, advisory locks", "accepted for now: searches compare what has no block"),
     ("a reader whose packet was issued before", "that an excerpt cannot be read any more; that it was deleted or superseded only while still permitted", "`pgrag.validate_reply`", "wanted"),
     ("the next user of a pooled connection", "texts of prepared statements, rows of a cursor `WITH HOLD`, and what else a session keeps", "`pg_prepared_statements`, `fetch`", "`discard all`; a principal is never carried over"),
     ("a writer", "documents of its own source; whether a name is a principal of its tenant; names of its tenant's spaces", "`pgrag.set_access` refuses an unknown reader", "wanted: a typing error would share with nobody"),

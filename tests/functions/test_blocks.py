@@ -326,6 +326,27 @@ def test_maintenance_that_is_killed_resumes(world: World) -> None:
 
 
 @pytest.mark.contract("F2")
+def test_writers_that_go_on_keep_no_block_waiting(world: World) -> None:
+    """There is always something to fold then."""
+    dice = random.Random(5)
+    filled(world, dice, 100)
+
+    def steps() -> set[str]:
+        done = []
+        for _ in range(10):
+            with world.writer() as writer:
+                for reader in ("alice", "everyone") * 3:
+                    call(writer, "set_access", "d0", [reader])
+            done += maintain(world, 1)
+        return set(done)
+
+    maintain(world, 1)  # what there is by now
+    with patched(world.database, "pgrag.maintain", ("v_folded >= 250", "v_folded > 0")):
+        assert steps() == {"fold"}  # control
+    assert "index" in steps()
+
+
+@pytest.mark.contract("F2")
 def test_two_at_once_do_different_work(world: World) -> None:
     filled(world, random.Random(6), 100)
     first, second = (psycopg.connect(world.database.dsn("app_operator")) for _ in range(2))
@@ -363,6 +384,13 @@ def test_a_block_of_another_system_or_without_its_table_serves_nobody(world: Wor
     assert dense(world)["policy"]["dense_route"] != "exact" and agree(world) >= 0.97
     with world.role("operator") as operator:
         assert max(loose for *_, loose, _, _ in call(operator, "index_status")) == 0
+    with world.database.superuser() as superuser:  # as after a restore into a copy of this cluster
+        superuser.execute("update pgrag_data.dense_block set table_oid = 1")
+    assert dense(world)["policy"]["dense_route"] == "exact"
+    with world.role("operator") as operator:
+        assert {state for *_, state, _, _, _, _ in call(operator, "index_status")} == {"unusable"}
+    maintain(world)
+    assert dense(world)["policy"]["dense_route"] != "exact"
     with world.database.superuser() as superuser:
         for (table,) in superuser.execute("select relname from pg_class where relnamespace = 'pgrag_block'::regnamespace and relkind = 'r'").fetchall():
             superuser.execute(f"drop table pgrag_block.{table}")

@@ -86,13 +86,18 @@ begin
   for v_space in select s.* from pgrag_data.embedding_space s where s.retired_at is not null
                     and exists (select from pgrag_data.chunk_vec v where v.tenant_id = s.tenant_id and v.space_id = s.space_id)
                   order by s.tenant_id, s.space_id for no key update skip locked loop
-    delete from pgrag_data.revision_space s where s.tenant_id = v_space.tenant_id and s.space_id = v_space.space_id;
-    delete from pgrag_data.chunk_vec v
-     where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
-       and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
-                                            where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
-                                            order by x.revision_id, x.chunk_no limit 20000);
-    get diagnostics v_rows = row_count;
+    with gone as (
+      delete from pgrag_data.chunk_vec v
+       where v.tenant_id = v_space.tenant_id and v.space_id = v_space.space_id
+         and (v.revision_id, v.chunk_no) in (select x.revision_id, x.chunk_no from pgrag_data.chunk_vec x
+                                              where x.tenant_id = v_space.tenant_id and x.space_id = v_space.space_id
+                                              order by x.revision_id, x.chunk_no limit 20000)
+      returning v.revision_id
+    ), incomplete as (
+      delete from pgrag_data.revision_space s using (select distinct g.revision_id from gone g) g
+       where s.tenant_id = v_space.tenant_id and s.revision_id = g.revision_id and s.space_id = v_space.space_id
+    )
+    select count(*) from gone into v_rows;
     if v_rows > 0 then
       return v_rows;
     end if;

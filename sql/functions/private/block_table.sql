@@ -1,7 +1,7 @@
 -- The tables of blocks, which their owner makes, indexes and drops; pgrag.maintain() calls these, and nobody else may.
 -- They are named by number: any role can read a catalog.
 
-create or replace function pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns void
+create or replace function pgrag_private.create_block_table(p_block_id bigint, p_dimension integer) returns oid
 language plpgsql volatile parallel unsafe security definer set search_path = pg_catalog, pg_temp as $$
 begin
   execute format('create table pgrag_block.%I (revision_id bigint not null, chunk_no integer not null, embedding public.halfvec(%s) not null)',
@@ -9,6 +9,7 @@ begin
   execute format('alter table pgrag_block.%I alter column embedding set storage plain, enable row level security, force row level security', 'b' || p_block_id);
   execute format('create policy pgrag_block_engine on pgrag_block.%I for all to pgrag_engine using (true) with check (true)', 'b' || p_block_id);
   execute format('grant select, insert on pgrag_block.%I to pgrag_engine', 'b' || p_block_id);
+  return to_regclass('pgrag_block.b' || p_block_id);
 end
 $$;
 

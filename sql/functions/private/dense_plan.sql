@@ -50,7 +50,7 @@ begin
        -- A block leaves out what was over when it was begun, which for a transaction that began before it may not be.
        and b.live_at <= transaction_timestamp()
        and (b.acl_id = any (p_scope.acls) or b.acl_id is null)
-       and to_regclass('pgrag_block.b' || b.block_id) is not null
+       and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
   )
   -- How stale each is: an old block is passed by for the most part, and then its lists are compared all the same.
   select array_agg((l.acl_id, l.blocks, l.vectors, l.all_vectors, l.snapshot, c.loose,

@@ -22,7 +22,7 @@ begin
     into v_plan.blocks, v_plan.vectors, v_plan.lists, v_snapshot
     from pgrag_data.dense_block b
    where b.tenant_id = p_block.tenant_id and (b.block_id = p_block.block_id or b.base_id = p_block.block_id) and b.state = 'live'
-     and to_regclass('pgrag_block.b' || b.block_id) is not null;
+     and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid;
   v_plan.route := case when p_block.acl_id is null then 'tenant_block' else 'class_blocks' end;
   v_plan.exact_acls := '{}';
   v_plan.block_acls := v_scope.acls;
@@ -72,10 +72,11 @@ begin
    where f.is_so
   union all
   select 'blocks', 'warning', format('block %s', b.block_id),
-         case when b.system_identifier <> v_system then 'the block was built in another system and serves nobody' else 'the block has no table and serves nobody' end,
+         case when b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is not null
+              then 'the block was built in another system and serves nobody' else 'the block has no table and serves nobody' end,
          pgrag_private.call_maintain()
     from pgrag_data.dense_block b
-   where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is null)
+   where b.state <> 'retired' and (b.system_identifier <> v_system or to_regclass('pgrag_block.b' || b.block_id) is distinct from b.table_oid)
   union all
   select 'blocks', 'warning', format('block %s', b.block_id),
          case when b.state = 'retired' then 'the block was replaced long ago and is still there' else 'the block was begun long ago and is not finished' end,
@@ -93,7 +94,7 @@ begin
          format('create index %I on pgrag_block.%I using hnsw (embedding public.halfvec_cosine_ops) with (m = 16, ef_construction = 100);',
                 'b' || b.block_id || '_embedding', 'b' || b.block_id)
     from pgrag_data.dense_block b
-   where b.state = 'live' and to_regclass('pgrag_block.b' || b.block_id) is not null
+   where b.state = 'live' and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
      and not exists (select from pg_index i where i.indrelid = to_regclass('pgrag_block.b' || b.block_id));
 
   -- The largest index that maintenance may have to build.
@@ -112,7 +113,7 @@ begin
       from pgrag_data.dense_block b
       join pgrag_data.tenant t on t.tenant_id = b.tenant_id
       join pgrag_data.embedding_space e on e.tenant_id = b.tenant_id and e.space_id = b.space_id
-     where b.state = 'live' and b.base_id is null and b.system_identifier = v_system and to_regclass('pgrag_block.b' || b.block_id) is not null
+     where b.state = 'live' and b.base_id is null and b.system_identifier = v_system and to_regclass('pgrag_block.b' || b.block_id) = b.table_oid
        and exists (select from pg_index i where i.indrelid = to_regclass('pgrag_block.b' || b.block_id) and i.indisvalid)
      order by random()
   loop
