@@ -1926,7 +1926,7 @@ $$;
 -- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
 -- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
 -- chunks at least, and about 10,000 at the most. The others are not searched for, only scored; how rare each is, is
--- estimated from 1,000 chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
+-- estimated from some hundred chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
 create or replace function pgrag_private.lexical_plans(
   p_scope pgrag_private.search_scope, p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
 ) returns pgrag_private.lexical_plan[]
@@ -3736,7 +3736,7 @@ begin
 end
 $$;
 
-comment on function pgrag.status is 'Versions of pgrag, server and pgvector, and whether that pgvector is a supported one.';
+comment on function pgrag.status is 'Versions of pgrag, server and pgvector, whether that pgvector is a supported one, and whether the server only reads.';
 revoke all on function pgrag.status from public;
 
 -- sql/functions/add_signing_key.sql
@@ -3845,7 +3845,7 @@ begin
 end
 $$;
 
-comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, groups, expiry.';
+comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, source, whether the tenant knows the subject, groups, expiry.';
 revoke all on function pgrag.whoami from public;
 
 -- sql/functions/put_tenant.sql
@@ -4105,7 +4105,7 @@ begin
 end
 $$;
 
-comment on function pgrag.list_principals is 'Users, services and groups of the admin''s tenant.';
+comment on function pgrag.list_principals is 'Users, services and groups of the admin''s tenant, everyone among them.';
 revoke all on function pgrag.list_principals from public;
 
 -- sql/functions/list_memberships.sql
@@ -4653,7 +4653,7 @@ begin
 end
 $$;
 
-comment on function pgrag.delete_document is 'Hides a document and all its revisions at commit; returns whether it was there.';
+comment on function pgrag.delete_document is 'Hides a document and all its revisions at commit; returns false where it was hidden already.';
 revoke all on function pgrag.delete_document from public;
 
 -- sql/functions/list_documents.sql
@@ -5478,7 +5478,7 @@ begin
 end
 $$;
 
-comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals; says whether work remains.';
+comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals, purges retired spaces; says whether work remains.';
 revoke all on function pgrag.maintain from public;
 
 -- sql/functions/calibrate.sql

@@ -64,7 +64,7 @@ def search_request(
     _check_question("question", question)
     if isinstance(probes, str) or not isinstance(probes, Sequence) or len(probes) > MOST_PROBES:
         refuse(
-            "RG301",
+            "RG308",
             f"the probes must be a list of at most {MOST_PROBES} texts",
             "Other wordings of the question; leave them out for none.",
         )

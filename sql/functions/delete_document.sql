@@ -19,5 +19,5 @@ begin
 end
 $$;
 
-comment on function pgrag.delete_document is 'Hides a document and all its revisions at commit; returns whether it was there.';
+comment on function pgrag.delete_document is 'Hides a document and all its revisions at commit; returns false where it was hidden already.';
 revoke all on function pgrag.delete_document from public;

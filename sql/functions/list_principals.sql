@@ -10,5 +10,5 @@ begin
 end
 $$;
 
-comment on function pgrag.list_principals is 'Users, services and groups of the admin''s tenant.';
+comment on function pgrag.list_principals is 'Users, services and groups of the admin''s tenant, everyone among them.';
 revoke all on function pgrag.list_principals from public;

@@ -14,5 +14,5 @@ begin
 end
 $$;
 
-comment on function pgrag.status is 'Versions of pgrag, server and pgvector, and whether that pgvector is a supported one.';
+comment on function pgrag.status is 'Versions of pgrag, server and pgvector, whether that pgvector is a supported one, and whether the server only reads.';
 revoke all on function pgrag.status from public;

@@ -11,7 +11,7 @@ import pytest
 from tests.support import Database
 
 ROUNDS = 200
-BOUND = 0.10  # docs/identity.md: the area under the curve is within this of one half
+BOUND = 0.10  # the area under the curve is within this of one half; docs/identity.md says .05, which takes more rounds (tests/assurance/timing.py)
 
 
 def auc(left: list[float], right: list[float]) -> float:

@@ -4,7 +4,7 @@
 -- Up to scope_first_limit() visible chunks, and always in strict isolation, every chunk of the scope is read ('scope').
 -- Above it the index finds candidates ('index'): those that hold one of the rarest lexemes, as many of these as find 100
 -- chunks at least, and about 10,000 at the most. The others are not searched for, only scored; how rare each is, is
--- estimated from 1,000 chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
+-- estimated from some hundred chunks of the scope. Nothing of this depends on a chunk outside the scope but the time that it takes.
 create or replace function pgrag_private.lexical_plans(
   p_scope pgrag_private.search_scope, p_wordings text[], p_phrases text[], p_excluded text[], p_index boolean
 ) returns pgrag_private.lexical_plan[]
