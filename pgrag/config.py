@@ -90,11 +90,11 @@ class Settings:
 
     def open_embedder(self) -> Embedder | None:
         """The embedder that is named, with its options; None where none is."""
-        return load_embedder(self.embedder, **self.embedder_options) if self.embedder else None
+        return _embedder("embedder_options", self.embedder, self.embedder_options)
 
     def open_next_embedder(self) -> Embedder | None:
         """The embedder of the space beside the active one, with its options; None where none is named."""
-        return load_embedder(self.next_embedder, **self.next_embedder_options) if self.next_embedder else None
+        return _embedder("next_embedder_options", self.next_embedder, self.next_embedder_options)
 
     def open_reranker(self) -> Reranker | None:
         """The reranker that is named, with its options; None where none is."""
@@ -103,10 +103,7 @@ class Settings:
         try:
             return load_reranker(self.reranker, **self.reranker_options)
         except TypeError:
-            options = ", ".join(sorted(self.reranker_options))
-            _refuse(
-                f"the setting reranker_options does not fit the reranker: {options}", "See docs/reranking.md."
-            )
+            _misfit("reranker_options", "reranker", self.reranker_options, "See docs/reranking.md.")
 
     def __repr__(self) -> str:
         shown = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -117,6 +114,21 @@ class Settings:
             shown[name] = sorted(shown[name])  # an option may be a key
         said = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value)
         return f"Settings({said})"
+
+
+def _embedder(setting: str, name: str | None, options: Mapping[str, Any]) -> Embedder | None:
+    if not name:
+        return None
+    try:
+        return load_embedder(name, **options)
+    except TypeError:
+        _misfit(setting, "embedder", options, "http:… needs model and dimension; wordllama has no options.")
+
+
+def _misfit(setting: str, what: str, options: Mapping[str, Any], hint: str) -> NoReturn:
+    # The names alone: a value may be a key.
+    given = ", ".join(sorted(options)) or "nothing is given"
+    _refuse(f"the setting {setting} does not fit the {what}: {given}", hint)
 
 
 def _without_password(dsn: str | None) -> str | None:

@@ -123,3 +123,19 @@ def test_the_next_embedder(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PGRAG_NEXT_EMBEDDER_OPTIONS", '{"model": "n", "dimension": 6}')
     embedder = Settings.load().open_next_embedder()
     assert embedder is not None and embedder.space.dimension == 6
+
+
+@pytest.mark.parametrize("setting", ["embedder", "next_embedder"])
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("http:https://encoder.example/v1", {}, "nothing is given"),
+        ("http:https://encoder.example/v1", {"model": "m", "dimension": 3, "api_kei": "sk-12345"}, "api_kei, dimension, model"),
+        ("wordllama", {"name": "sk-12345"}, "name"),
+    ],
+)
+def test_options_that_are_not_the_embedders(setting: str, name: str, options: dict[str, Any], said: str) -> None:
+    settings = Settings.load(**{setting: name, f"{setting}_options": options})
+    with pytest.raises(InvalidInput, match=f"{setting}_options does not fit the embedder: {said}") as error:
+        settings.open_embedder() if setting == "embedder" else settings.open_next_embedder()
+    assert error.value.code == "RG414" and "sk-12345" not in f"{error.value}" and "dimension" in error.value.hint
