@@ -55,7 +55,9 @@ def script(
     elif output is not None:
         run.show(None, lambda out: out.print(f"wrote {output}"))
     else:
-        sys.stdout.write(text)
+        # Not as text: where the locale has no UTF-8, letters would become question marks without a word.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
 
 
 def _write(output: Path, text: str) -> None:

@@ -1077,6 +1077,12 @@ def test_output_needs_no_utf_8(cli: Cli, two_tenants: Database) -> None:
     assert out.isascii()
 
 
+def test_a_script_is_the_same_in_any_locale(cli: Cli) -> None:
+    with _process("sql", PYTHONIOENCODING="ascii") as process:
+        assert process.stdout is not None
+        assert process.stdout.buffer.read() == _sql.install_script().encode()  # type: ignore[attr-defined]
+
+
 def _sleeping(database: Database) -> bool:
     with database.superuser() as superuser:
         query = "select exists (select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database())"
