@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ _FRONT_MATTER = re.compile(rf"\A(?:[ \t]*(?:\r\n|\n|\r))*[ \t]*{_RULE}")
 _FRONT_MATTER_END = re.compile(rf"^{_RULE}", re.MULTILINE)
 _DATED_NAME = re.compile(r"(?P<stem>.+)@(?P<date>\d{4}-\d{2}-\d{2})")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _HEADING = re.compile(r"# +(\S.*)")
 
 
@@ -273,7 +275,8 @@ def _front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
         # Composed, not loaded: the nodes keep each value as it was written (version 1.10 stays 1.10,
         # language no stays no), show a key that is given twice, and never become Python objects.
         node = yaml.compose(text[begin.end() : end.start()], Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        # Beside its own errors, those of chr(): an escape may name a character that there is not.
         _refuse(name, f"has front matter that is not YAML: {_one_line(error)}", "check its syntax")
     return _stated(node, name), text[end.end() :]
 
@@ -332,10 +335,21 @@ def _metadata(node: yaml.Node, name: str) -> dict[str, Any]:
         if value.tag == "tag:yaml.org,2002:bool":
             found[key] = text.lower() in ("true", "yes", "on")
         elif re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) and value.tag.endswith((":int", ":float")):
-            found[key] = float(text) if "." in text else int(text)
+            found[key] = _number(text, f"metadata {key}", name)
         else:
             found[key] = text
     return found
+
+
+def _number(text: str, key: str, name: str) -> float | int:
+    number: float | int
+    try:
+        number = float(text) if "." in text else int(text)
+    except ValueError:  # of thousands of digits
+        number = math.inf
+    if number == math.inf or number == -math.inf:
+        _refuse(name, f"has a number in {key} that is too large", "write it in quotes, as a text")
+    return number
 
 
 def _scalar(node: yaml.Node, key: str, name: str) -> str:
@@ -343,6 +357,12 @@ def _scalar(node: yaml.Node, key: str, name: str) -> str:
     if not text or node.tag == "tag:yaml.org,2002:null":
         wanted = "a text or a list of texts" if key in _LIST_KEYS else "one value"
         _refuse(name, f"has no usable {key} in its front matter", f"give {wanted}, or leave the key out")
+    if _NO_TEXT.search(text):
+        _refuse(
+            name,
+            f"has a character in {key} of its front matter that PostgreSQL cannot store",
+            "remove the escape of a NUL or of half a surrogate pair",
+        )
     return text
 
 

@@ -119,6 +119,12 @@ def test_nobody_is_not_the_same_as_not_said(tmp_path: Path) -> None:
         ("title: *nowhere", "not YAML", "syntax"),
         ("tags: " + "[" * 5000, "not YAML", "syntax"),
         ("tags: &a [*a]", "no usable tags", "a list of texts"),
+        (r'title: "\UFFFFFFFF"', "not YAML", "syntax"),
+        (r'title: "\U7FFFFFFF"', "not YAML", "syntax"),
+        (r'title: "a\0b"', "a character in title", "NUL"),
+        (r'readers: ["a\ud800"]', "a character in readers", "surrogate"),
+        (f"metadata: {{n: {'1' * 5000}}}", "a number in metadata n that is too large", "in quotes"),
+        (f"metadata: {{n: {'1' * 400}.5}}", "a number in metadata n that is too large", "in quotes"),
     ],
 )
 def test_front_matter_that_is_not_understood_is_refused(
