@@ -134,9 +134,10 @@ def _refuse(name: str, fact: str, hint: str) -> NoReturn:
 def _resolve_root(root: Path) -> Path:
     try:
         base = root.resolve(strict=True)
+        found = base.is_dir()
     except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
-        base = None
-    if base is None or not base.is_dir():
+        found = False
+    if not found:
         _refuse(f"the root {str(root)!r}", "is not a folder", "give the folder that holds the documents")
     return base
 
@@ -161,23 +162,26 @@ def _inside(path: Path, base: Path) -> Path:
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
     """All paths below the folder with the reason why each is skipped, empty for a document."""
     try:
-        entries = sorted(folder.iterdir())
+        entries = [(path, _skipped(path)) for path in sorted(folder.iterdir())]
     except OSError as error:
         _refuse(folder.name, f"cannot be listed: {error.strerror}", "check the permissions of the folder")
-    for path in entries:
-        if path.name.startswith("."):
-            yield path, "hidden"
-        elif path.is_dir():
-            if path.is_symlink():  # its documents have a key where they are; a link may also be a loop
-                yield path, "link to a folder"
-            else:
-                yield from _files(path)
-        elif path.suffix.lower() not in _PARSERS:
-            yield path, "unsupported type"
-        elif path.exists() and not path.is_file():
-            yield path, "not a regular file"
+    for path, reason in entries:
+        if reason is None:
+            yield from _files(path)
         else:
-            yield path, ""
+            yield path, reason
+
+
+def _skipped(path: Path) -> str | None:
+    """Why a path is skipped, empty for a document, None for a folder that is not."""
+    if path.name.startswith("."):
+        return "hidden"
+    if path.is_dir():
+        # Its documents have a key where they are; a link may also be a loop.
+        return "link to a folder" if path.is_symlink() else None
+    if path.suffix.lower() not in _PARSERS:
+        return "unsupported type"
+    return "not a regular file" if path.exists() and not path.is_file() else ""
 
 
 def _read(path: Path, location: Path, parser: str) -> SourceDocument:

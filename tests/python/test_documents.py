@@ -283,6 +283,25 @@ def test_what_cannot_be_read_is_a_clear_error(tmp_path: Path, name: str) -> None
     assert caught.value.code == "RG412"
 
 
+@pytest.mark.parametrize("hidden", ["policy.md", "drawer"])
+def test_a_folder_that_may_not_be_entered_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    read(tmp_path, "Text", "drawer/policy.md")
+    stat = Path.stat
+
+    def refuse(path: Path, **options: bool) -> os.stat_result:  # root may enter every folder
+        if path.name == hidden:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    for root in (tmp_path, tmp_path / "drawer"):
+        with pytest.raises(IngestError) as error:
+            walk_documents(root)
+        assert error.value.code == "RG412" and error.value.hint
+
+
 def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     try:
         (tmp_path / os.fsdecode(b"caf\xe9.md")).write_text("x")
