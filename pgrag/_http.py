@@ -55,6 +55,9 @@ class HttpEndpoint:
     ) -> None:
         if httpx is None:
             self._refuse("the package httpx is not installed", "pip install 'pgrag-postgres[http]'")
+        if not isinstance(allow_insecure, bool):
+            # The text "false" would count as true.
+            self._refuse(f"allow_insecure must be true or false, not {allow_insecure!r}", "correct it")
         url = self._checked_url(base_url, allow_insecure)
         self._check_whole("batch_size", batch_size, 1)
         self._check_whole("retries", retries, 0)

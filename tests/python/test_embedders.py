@@ -469,6 +469,7 @@ def test_http_goes_in_plain_to_this_machine_or_where_it_is_told() -> None:
         {"dimension": 3.0},
         {"batch_size": 0},
         {"retries": -1},
+        {"allow_insecure": "false"},
         {"api_key": f"{KEY}\n"},
         {"api_key": f"{KEY} x"},
         {"api_key": f"{KEY}ü"},
