@@ -61,6 +61,8 @@ class HttpEndpoint:
         url = self._checked_url(base_url, allow_insecure)
         self._check_whole("batch_size", batch_size, 1)
         self._check_whole("retries", retries, 0)
+        self._check_seconds("timeout", timeout)
+        self._check_seconds("deadline", deadline)
         self.processor: str | None = processor or url.host
         self._url = f"{str(url).rstrip('/')}/{path}"
         self._batch_size = batch_size
@@ -155,6 +157,10 @@ class HttpEndpoint:
     def _check_whole(self, label: str, value: object, lowest: int) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             self._refuse(f"{label} must be a whole number, at least {lowest}, not {value!r}", "correct it")
+
+    def _check_seconds(self, label: str, value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            self._refuse(f"{label} must be a number of seconds, more than 0, not {value!r}", "correct it")
 
     def _checked_url(self, base_url: str, allow_insecure: bool) -> httpx.URL:
         try:
