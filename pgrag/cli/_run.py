@@ -163,7 +163,7 @@ class Run:
         """A connection, closed at the end of the block."""
         try:
             connection = pgrag.connect(self.need("dsn"))
-        except psycopg.ProgrammingError:
+        except (psycopg.ProgrammingError, UnicodeError):
             # libpq quotes what it cannot parse, and that may be a password.
             raise Usage(
                 "the dsn is not a connection string", hint="for example postgresql://user@host/database"

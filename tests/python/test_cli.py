@@ -469,6 +469,12 @@ def test_no_secret_is_shown(ask: Cli) -> None:
     assert "hunter2" not in said.out + said.err
 
 
+@pytest.mark.parametrize("dsn", ["host=\udcff password=hunter2", "host=db..internal password=hunter2", f"host={'a' * 64}"])
+def test_a_dsn_with_a_host_that_is_none_is_wrong_usage(ask: Cli, dsn: str) -> None:
+    said = ask("search", "refund", "--dsn", dsn, code=2)
+    assert "not a connection string" in said.err and "hunter2" not in said.out + said.err
+
+
 def test_a_role_that_may_not_is_told_what_it_needs(ask: Cli, two_tenants: Database) -> None:
     error = ask("search", "refund", "--dsn", two_tenants.dsn("app_operator"), "--json", code=1).error
     assert error["code"] == "42501"
