@@ -86,7 +86,12 @@ def mint(
 def secret_bytes(secret: bytes | str) -> bytes:
     """The bytes of a signing secret, of which there are 32 to 1024. Raises IdentityError (RG211)."""
     if isinstance(secret, str):
-        secret = secret.encode()
+        try:
+            secret = secret.encode()
+        except UnicodeEncodeError:
+            raise IdentityError(
+                "the secret has characters that are no text", code="RG211", hint="Pass it as bytes."
+            ) from None
     if not isinstance(secret, bytes) or not 32 <= len(secret) <= 1024:
         raise IdentityError(
             "the secret must have 32 to 1024 bytes",
@@ -101,7 +106,7 @@ def _check_name(what: str, name: object) -> None:
         not isinstance(name, str)
         or not 1 <= len(name) <= 200
         or name != name.strip(" ")
-        or re.search(r"[\x00-\x1f\x7f-\x9f]", name)
+        or re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name)
     ):
         raise InvalidInput(
             f"this cannot be the name of the {what}",
