@@ -237,7 +237,8 @@ class AsyncReader(AsyncSession):
         """The ``k`` (1 to 100) passages that answer the question best, or why there are none.
 
         ``mode`` is ``hybrid``, ``lexical`` or ``dense``; left out, it is ``hybrid`` where the session has an
-        embedder or an ``embedding`` (with the name of its ``space``) is given, and ``lexical`` otherwise.
+        embedder, an ``embedding`` (with the name of its ``space``) is given or a ``space`` is named, and
+        ``lexical`` otherwise.
         ``fusion`` is ``convex`` or ``rrf``; ``candidates`` (k to 1000) bounds each lane; below ``threshold``
         (0 to 1) the best hit is no evidence. ``as_of`` asks what was in force at that time. ``filter``
         narrows: source, language, product, version, tags, date_from, date_to, metadata. With the name of the
@@ -429,7 +430,8 @@ class AsyncReader(AsyncSession):
         **bounds: Any,
     ) -> dict[str, Any]:
         if mode is None:
-            mode = "lexical" if self.embedder is None and embedding is None else "hybrid"
+            # Who names a space does not want to be answered without one.
+            mode = "lexical" if self.embedder is None and embedding is None and space is None else "hybrid"
         request = _requests.search_request(question, mode=mode, **bounds)
         if mode == "lexical":
             return request

@@ -467,6 +467,10 @@ def test_the_mode_follows_from_what_is_there(
     assert alice.search(QUESTION, embedding=np.array([2, 0, 1]), space="toy").policy["mode"] == "hybrid"
     assert alice.search(QUESTION, embedding=[2, 0, 1], space="toy", mode="dense").hits[0].dense_score == 1
     assert alice.space() == TOY
+    with pytest.raises(EmbeddingError, match="needs the question's embedding") as error, connection.transaction():
+        alice.search(QUESTION, space="toy")  # not answered by words alone, as if nobody had named a space
+    assert error.value.code == "RG305"
+    assert alice.search(QUESTION, mode="lexical", space="toy").policy["mode"] == "lexical"
     embedder = ToyEmbedder()
     with (
         pgrag.connect(world.dsn("app_reader")) as other,
