@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Annotated, Any
 
+import jwt
 import psycopg
 import typer
 from rich.console import Console
@@ -133,6 +134,7 @@ class Run:
         # Who names a subject means that one, whatever token the environment has.
         minted = "token" not in self.given and self.given.keys() & {"tenant", "subject"}
         if self.settings.token is not None and not minted:
+            self._check_source(self.settings.token)
             return self.settings.token
         if self.settings.signing_key is None:
             raise Usage(
@@ -140,6 +142,18 @@ class Run:
                 hint="--token or PGRAG_TOKEN; or PGRAG_SIGNING_KEY, PGRAG_KID, --tenant and --subject",
             )
         return self.mint(kind)
+
+    def _check_source(self, token: str) -> None:
+        """Refuse a source on the command line that is not the writer's token's, which alone counts."""
+        given = self.given.get("source")
+        if given is None:
+            return
+        try:
+            its = jwt.decode(token, options={"verify_signature": False}).get("source", given)
+        except jwt.InvalidTokenError:
+            return  # which the database says better
+        if its != given:
+            raise Usage(f"the token is for another source than {given}", hint="leave out one of the two")
 
     def mint(self, kind: str, lifetime: dt.timedelta = dt.timedelta(minutes=15)) -> str:
         """A token by the signing key, for the tenant, the subject and (of a writer) the source."""

@@ -659,6 +659,20 @@ def test_an_administrator_names_the_source(write: Cli, cli: Cli, database: Datab
     assert cli("activate", "leave.md", "2025-01-01", "--source", "handbook", "--json", **admin).json["changed"] is True
 
 
+def test_a_source_that_is_not_the_tokens_is_refused(write: Cli, database: Database, folder: Path) -> None:
+    with database.superuser() as superuser:
+        superuser.execute("select pgrag.put_source('a', 'wiki')")
+    writer = {"PGRAG_TOKEN": database.token("a", "crawler", "writer", source="wiki"), "PGRAG_TENANT": None, "PGRAG_SUBJECT": None}
+    for arguments in (("ingest", folder), ("revoke", "leave.md")):
+        assert "for another source than handbook" in write(*arguments, "--source", "handbook", code=2, **writer).err
+    assert _counts(write("ingest", folder, "--source", "wiki", "--json", **writer).json) == (2, 0, 0, 1)
+    # A source of the environment is no word against the token.
+    assert _counts(write("ingest", folder, "--json", **writer).json) == (0, 2, 0, 1)
+    with database.superuser() as superuser:
+        sources = superuser.execute("select distinct s.source from pgrag_data.document d join pgrag_data.source s using (tenant_id, source_id)")
+        assert sources.fetchall() == [("wiki",)]
+
+
 # -- init, status, sql ---------------------------------------------------------------------------------------
 
 
