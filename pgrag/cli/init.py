@@ -63,6 +63,8 @@ def init(
     kid = run.need("kid") if new_key else None
     if key_file is not None and not new_key:
         raise Usage("--key-file is for the secret of a new key", hint="add --new-key")
+    if "embedder" in run.given and setup is None:
+        raise Usage("--embedder is for the tenants of a file, which get its space", hint="add --setup")
     with (
         run.connect() as connection,
         _secret_file(key_file if new_key else None) as keep,

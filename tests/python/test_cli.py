@@ -752,6 +752,7 @@ def test_init_changes_nothing_when_it_fails(install: Cli, empty: Database) -> No
     Path("there.key").write_text("precious")
     assert "File exists" in install("--new-key", "--kid", "k", "--key-file", "there.key", code=2).err
     assert "add --new-key" in install("--key-file", "other.key", code=2).err
+    assert "add --setup" in install("--embedder", "wordllama", code=2).err
     bad = Path("bad.yaml")
     bad.write_text("tenants: [{tenant: t, colour: red}]")
     key = ("--new-key", "--kid", "k", "--key-file", "new.key")
