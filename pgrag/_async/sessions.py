@@ -75,9 +75,10 @@ Moment = dt.datetime | dt.date | str
 async def connect_async(dsn: str, **options: Any) -> psycopg.AsyncConnection[Any]:
     """A connection that leaves nothing behind for its next user: no prepared statements, no autocommit.
 
-    ``options`` are those of ``psycopg.AsyncConnection.connect``. Any other connection of psycopg 3 will do.
+    It speaks UTF-8, whatever PGCLIENTENCODING says. ``options`` are those of
+    ``psycopg.AsyncConnection.connect``. Any other connection of psycopg 3 that speaks UTF-8 will do.
     """
-    options = {"prepare_threshold": None, "autocommit": False} | options
+    options = {"prepare_threshold": None, "autocommit": False, "client_encoding": "UTF8"} | options
     return await psycopg.AsyncConnection.connect(dsn, **options)
 
 
@@ -121,7 +122,7 @@ class AsyncSession:
                 raise InvalidInput(
                     "an argument has characters that are no text",
                     code="RG408",
-                    hint="Remove lone surrogates.",
+                    hint="Remove lone surrogates; and a connection has to have client_encoding UTF8.",
                 ) from None
             fields["rows"] = len(rows)
         return rows

@@ -78,9 +78,10 @@ Moment = dt.datetime | dt.date | str
 def connect(dsn: str, **options: Any) -> psycopg.Connection[Any]:
     """A connection that leaves nothing behind for its next user: no prepared statements, no autocommit.
 
-    ``options`` are those of ``psycopg.Connection.connect``. Any other connection of psycopg 3 will do.
+    It speaks UTF-8, whatever PGCLIENTENCODING says. ``options`` are those of
+    ``psycopg.Connection.connect``. Any other connection of psycopg 3 that speaks UTF-8 will do.
     """
-    options = {"prepare_threshold": None, "autocommit": False} | options
+    options = {"prepare_threshold": None, "autocommit": False, "client_encoding": "UTF8"} | options
     return psycopg.Connection.connect(dsn, **options)
 
 
@@ -124,7 +125,7 @@ class Session:
                 raise InvalidInput(
                     "an argument has characters that are no text",
                     code="RG408",
-                    hint="Remove lone surrogates.",
+                    hint="Remove lone surrogates; and a connection has to have client_encoding UTF8.",
                 ) from None
             fields["rows"] = len(rows)
         return rows

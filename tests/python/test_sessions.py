@@ -194,6 +194,16 @@ def test_connections_of_others_keep_their_ways(world: Database) -> None:
         assert connection.execute("select 1 as one").fetchone() == {"one": 1} and connection.autocommit
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_connection_speaks_utf_8(world: Database, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    question, token = f"{QUESTION} Größe, размер, 大小", world.token("a", "alice")
+    with pgrag.connect(world.dsn("app_reader")) as connection, pgrag.reader(connection, token) as r:
+        assert r.whoami().subject == "alice" and r.packet(question).question == question
+    async with await pgrag.connect_async(world.dsn("app_reader")) as other, pgrag.async_reader(other, token) as ar:
+        assert (await ar.whoami()).subject == "alice" and (await ar.packet(question)).question == question
+
+
 # -- What is refused before it is sent -------------------------------------------------------------------
 
 
