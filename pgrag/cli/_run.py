@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 abstained (search, pac
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import inspect
 import logging
 import os
@@ -33,6 +34,8 @@ from pgrag.errors import InvalidInput, PgragError, from_database
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OK, FAILED, USAGE, ABSTAINED, INVALID_REPLY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 DEFAULT_NAME = "pgrag"
 _PANEL = "Settings (else from the environment, else from pgrag.toml)"
@@ -236,8 +239,7 @@ def _outcome(run: Callable[[], int | None], as_json: bool) -> int:
         sys.stdout.flush()  # here, where a broken pipe is still ours to handle
         return code
     except BrokenPipeError:
-        # Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
         _output.write_error("interrupted", as_json=as_json)
@@ -255,7 +257,17 @@ def _outcome(run: Callable[[], int | None], as_json: bool) -> int:
     except PgragError as error:
         _write_known(error, as_json)
         return USAGE if isinstance(error, Usage) else FAILED
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _forget_output()
+        _output.write_error(f"the output cannot be written: {error.strerror}", as_json=as_json)
     return FAILED
+
+
+def _forget_output() -> None:
+    # Python would complain once more when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_known(error: PgragError, as_json: bool) -> None:

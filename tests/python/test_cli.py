@@ -1067,13 +1067,13 @@ def test_an_index_that_cannot_be_built_is_explained_and_tried_again(keep: Cli, l
 # -- Processes -------------------------------------------------------------------------------------------------
 
 
-def _process(*arguments: str, **env: str) -> subprocess.Popen[str]:
+def _process(*arguments: str, stdout: Any = subprocess.PIPE, **env: str) -> subprocess.Popen[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PGRAG_")}
     root = str(Path(__file__).resolve().parents[2])
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "pgrag", *arguments],
         env={**clean, **SIGNER, "PYTHONPATH": root, **env},
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
         # A job in the background of a shell inherits that SIGINT is ignored, and so would its children.
@@ -1087,6 +1087,15 @@ def test_a_pipe_that_closes_is_no_news(cli: Cli) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait() == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [("sql",), ("token", "--tenant", "a", "--subject", "b"), ("token", "--tenant", "a", "--subject", "b", "--json")])
+def test_a_full_disk_is_an_error_with_a_name(cli: Cli, arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full, _process(*arguments, stdout=full) as process:
+        _, err = process.communicate()
+    assert process.returncode == 1 and "the output cannot be written: No space left on device" in err
+    assert "Traceback" not in err and ("--json" not in arguments or json.loads(err)["error"])
 
 
 def test_output_needs_no_utf_8(cli: Cli, two_tenants: Database) -> None:
