@@ -48,8 +48,9 @@ def load_corpus(path: str | Path) -> tuple[CorpusTenant, ...]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror}")
-    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        # Beside its own errors, those of its constructors: of 2024-02-30, !!int x, !!bool x, !!timestamp x.
+    except (yaml.YAMLError, ValueError, OverflowError, KeyError, AttributeError, RecursionError) as error:
+        # Beside its own errors, those of its constructors: of 2024-02-30, !!int x, !!bool x, !!timestamp x,
+        # and of chr(): an escape may name a character that there is not.
         _refuse(f"{path} is not YAML: {' '.join(str(error).split())[:200]}")
     top = _Node(content, "the file", ("tenants",))
     return tuple(_tenant(index, each) for index, each in enumerate(top.items("tenants"), 1))

@@ -812,6 +812,7 @@ def test_the_handbook(database: Database) -> None:
     ("text", "fact"),
     [
         ("[", "is not YAML"),
+        (r'tenants: "\UFFFFFFFF"', "is not YAML"),
         ("- 1", "the file is not a mapping"),
         ("tenant: []", "the file has a key 'tenant' that is not known"),
         ("tenants: {}", None),
