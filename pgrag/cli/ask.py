@@ -275,7 +275,9 @@ def validate(
 
 def _read(name: str) -> str:
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8-sig")
+        # JSON is UTF-8 whatever the locale says, and some editors and shells put a mark before it.
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise Usage(f"{name} cannot be read: {error.strerror}", hint="give a file that exists") from None
     except UnicodeDecodeError:

@@ -361,6 +361,19 @@ def test_a_reply_is_validated(ask: Cli, packet: dict[str, Any]) -> None:
     assert "support not proven" in " ".join(said.split())
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_what_is_piped_in_is_utf_8(ask: Cli, two_tenants: Database, packet: dict[str, Any], mark: str) -> None:
+    Path("packet.json").write_text(mark + json.dumps(packet), encoding="utf-8")
+    reply = mark + json.dumps({"answer": "Dreißig Tage (三十天).", "citations": [{"id": "e1"}]}, ensure_ascii=False)
+    given = ("validate", "--packet", "packet.json", "--reply", "-", "--tenant", "a", "--subject", "alice", "--json")
+    assert ask(*given, given=reply).json["valid"] is True
+    with _process(*given, "--dsn", two_tenants.dsn("app_reader"), stdin=subprocess.PIPE, PYTHONIOENCODING="ascii") as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.buffer.write(reply.encode())  # type: ignore[attr-defined]
+        process.stdin.close()
+        assert json.loads(process.stdout.read())["valid"] is True
+
+
 @pytest.mark.contract("H1")
 @pytest.mark.parametrize(
     ("reply", "check"),
@@ -1067,12 +1080,15 @@ def test_an_index_that_cannot_be_built_is_explained_and_tried_again(keep: Cli, l
 # -- Processes -------------------------------------------------------------------------------------------------
 
 
-def _process(*arguments: str, stdout: Any = subprocess.PIPE, **env: str) -> subprocess.Popen[str]:
+def _process(
+    *arguments: str, stdin: Any = None, stdout: Any = subprocess.PIPE, **env: str
+) -> subprocess.Popen[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PGRAG_")}
     root = str(Path(__file__).resolve().parents[2])
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "pgrag", *arguments],
         env={**clean, **SIGNER, "PYTHONPATH": root, **env},
+        stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
