@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -1081,10 +1081,17 @@ def test_an_index_that_cannot_be_built_is_explained_and_tried_again(keep: Cli, l
 
 
 def _process(
-    *arguments: str, stdin: Any = None, stdout: Any = subprocess.PIPE, **env: str
+    *arguments: str, stdin: Any = None, stdout: Any = subprocess.PIPE, closed: Sequence[int] = (), **env: str
 ) -> subprocess.Popen[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PGRAG_")}
     root = str(Path(__file__).resolve().parents[2])
+
+    def begin() -> None:
+        # A job in the background of a shell inherits that SIGINT is ignored, and so would its children.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for descriptor in closed:
+            os.close(descriptor)
+
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "pgrag", *arguments],
         env={**clean, **SIGNER, "PYTHONPATH": root, **env},
@@ -1092,8 +1099,7 @@ def _process(
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        # A job in the background of a shell inherits that SIGINT is ignored, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=begin,
     )
 
 
@@ -1121,6 +1127,12 @@ def test_output_needs_no_utf_8(cli: Cli, two_tenants: Database) -> None:
     assert (process.returncode, err) == (0, "")
     assert "30 days" in out
     assert out.isascii()
+
+
+@pytest.mark.parametrize("closed", [(1,), (1, 2), (0, 1, 2)])
+def test_closed_streams_are_no_news(cli: Cli, closed: tuple[int, ...]) -> None:
+    with _process("token", "--tenant", "a", "--subject", "b", closed=closed) as process:
+        assert process.communicate() == ("", "") and process.returncode == 0
 
 
 def test_a_script_is_the_same_in_any_locale(cli: Cli) -> None:
