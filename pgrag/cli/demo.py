@@ -157,7 +157,7 @@ def demo(
     """Show what pgrag does, on a PostgreSQL of its own and the sample handbook. Takes some seconds.
 
     One question asked by two readers, at two dates and in two tenants; two abstentions; a reply that is
-    valid and three that are refused. Run it again and it goes on from what is there.
+    valid and four that are refused. Run it again and it goes on from what is there.
     """
     begin = time.perf_counter()
     story = Story(None if run.as_json else console())

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from pgrag import embedded
+from pgrag.cli.demo import demo
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -118,6 +119,7 @@ def test_readers_dates_and_tenants_get_their_own_evidence(again: dict[str, Any])
 @pytest.mark.contract("H1", "H2", "G5")
 def test_one_reply_is_valid_and_the_others_are_refused(again: dict[str, Any]) -> None:
     valid, invented, bare, forged, foreign = again["replies"]
+    assert "valid and four that are refused" in " ".join(str(demo.__doc__).split())
     assert valid["valid"] is True
     assert valid["verdict"]["citations"][0]["quote"] == "exact"
     assert [one["check"] for one in invented["verdict"]["findings"]] == ["unknown"]
