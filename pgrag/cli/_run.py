@@ -86,7 +86,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback with local variables would show tokens
     rich_markup_mode="rich",
     epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no evidence (search, packet), "
-    "4 a reply that is not valid (validate), 130 interrupted. With --json, errors are JSON too.",
+    "4 a reply that is not valid (validate), 130 interrupted. With --json, errors are JSON too, but for "
+    "arguments and options that are missing or not known.",
 )
 
 

@@ -138,6 +138,9 @@ def test_help_shows_the_exit_codes_and_no_arguments_is_help(cli: Cli) -> None:
     assert re.search(r"0 done.*1 refused.*2 wrong usage.*3 no evidence.*4 a reply", said, re.DOTALL)
     assert cli("--version").out == f"pgrag {__version__}\n"
     assert "Usage" in cli("search", code=2).err
+    # What the parser refuses, it says in its own words.
+    assert "but for arguments and options that are missing" in " ".join(said.split())
+    assert "Missing argument" in cli("search", "--json", code=2).err and "No such option" in cli("search", "q", "--jsn", code=2).err
 
 
 # -- search ----------------------------------------------------------------------------------------------
