@@ -14,8 +14,10 @@ import os
 import sys
 from typing import TextIO
 
+import psycopg
 from alembic import command, op
 from alembic.config import CommandLine, Config
+from sqlalchemy.exc import DBAPIError
 
 from pgrag import _sql
 
@@ -68,7 +70,27 @@ def main() -> None:
     options = line.parser.parse_args()
     if not hasattr(options, "cmd"):
         line.parser.error("too few arguments")
-    line.run_cmd(config(os.environ.get("PGRAG_DSN", "")), options)
+    try:
+        line.run_cmd(config(os.environ.get("PGRAG_DSN", "")), options)
+    except (psycopg.Error, DBAPIError, UnicodeError) as error:
+        sys.exit(_said(error.orig if isinstance(error, DBAPIError) else error))
+
+
+def _said(error: BaseException | None) -> str:
+    """What went wrong, without a traceback, in which the connection string would be."""
+    if not isinstance(error, psycopg.Error) or (
+        isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None
+    ):
+        # libpq quotes what it cannot parse, and that may be a password.
+        return (
+            "error: PGRAG_DSN is not a connection string\nhint: for example postgresql://user@host/database"
+        )
+    said = error.diag
+    fact = said.message_primary or str(error).strip()
+    lines = [f"error: {error.sqlstate} {fact}" if error.sqlstate else f"error: {fact}"]
+    lines += [f"detail: {said.message_detail}"] if said.message_detail else []
+    lines += [f"hint: {said.message_hint}"] if said.message_hint else []
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1144,6 +1144,27 @@ def test_a_script_is_the_same_in_any_locale(cli: Cli) -> None:
         assert process.stdout.buffer.read() == _sql.install_script().encode()  # type: ignore[attr-defined]
 
 
+def _migrate(*arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "pgrag.migrations", *arguments]
+    root = str(Path(__file__).resolve().parents[2])
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": root, **env}, capture_output=True, check=False)
+
+
+def test_migrations_say_what_is_wrong_and_no_password(empty: Database) -> None:
+    with empty.superuser() as superuser:
+        superuser.execute("drop extension vector")
+    for dsn, fact in (
+        (empty.dsn("pgrag_test_installer"), "error: RG101 "),
+        ("host=/nowhere password=hunter2", "error: connection is bad: "),
+        ("postgres//app:hunter2@h/x", "error: PGRAG_DSN is not a connection string"),
+        ("host=db..internal password=hunter2", "error: PGRAG_DSN is not a connection string"),
+    ):
+        done = _migrate("upgrade", "head", PGRAG_DSN=dsn)
+        said = (done.stdout + done.stderr).decode()
+        assert done.returncode == 1 and fact in said, said
+        assert "Traceback" not in said and "hunter2" not in said
+
+
 def _sleeping(database: Database) -> bool:
     with database.superuser() as superuser:
         query = "select exists (select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database())"
