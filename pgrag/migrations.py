@@ -70,6 +70,8 @@ def main() -> None:
     options = line.parser.parse_args()
     if not hasattr(options, "cmd"):
         line.parser.error("too few arguments")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as a script says of itself, whatever the locale is
     try:
         line.run_cmd(config(os.environ.get("PGRAG_DSN", "")), options)
     except (psycopg.Error, DBAPIError, UnicodeError) as error:

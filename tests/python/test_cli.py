@@ -1165,6 +1165,11 @@ def test_migrations_say_what_is_wrong_and_no_password(empty: Database) -> None:
         assert "Traceback" not in said and "hunter2" not in said
 
 
+def test_a_script_of_migrations_is_the_same_in_any_locale() -> None:
+    done = _migrate("upgrade", "head", "--sql", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "außer" in done.stdout.decode()
+
+
 def _sleeping(database: Database) -> bool:
     with database.superuser() as superuser:
         query = "select exists (select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database())"
