@@ -46,7 +46,7 @@ def _kind(token: str) -> str:
     """What the token says it is. Believed only for choosing the call: the database verifies."""
     try:
         return str(jwt.decode(token, options={"verify_signature": False}).get("kind"))
-    except jwt.InvalidTokenError:
+    except (jwt.InvalidTokenError, UnicodeEncodeError):
         raise IdentityError(
             "the token is not a token that pgrag understands", code="RG202", hint="pgrag token mints one."
         ) from None

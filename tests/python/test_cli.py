@@ -689,6 +689,12 @@ def test_a_source_that_is_not_the_tokens_is_refused(write: Cli, database: Databa
         assert sources.fetchall() == [("wiki",)]
 
 
+def test_a_token_that_is_no_text_is_refused(write: Cli, folder: Path) -> None:
+    for arguments, code in ((("ingest", folder), "RG408"), (("revoke", "leave.md"), "RG202")):
+        given = (*arguments, "--source", "handbook", "--token", "\udcff", "--json")
+        assert write(*given, code=1).error["code"] == code
+
+
 # -- init, status, sql ---------------------------------------------------------------------------------------
 
 
