@@ -164,7 +164,7 @@ def _parsed(name: str, value: Any) -> Any:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = None
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             _refuse(f"the setting {name} is no table", 'For example {"model": "bge-m3", "dimension": 1024}.')

@@ -101,7 +101,7 @@ def parse_filter(given: list[str] | None) -> dict[str, Any] | None:
         try:
             (whole,) = given
             found: dict[str, Any] = json.loads(whole)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _bad_filter(given[0]) from None
         return found
     values: dict[str, list[str]] = {}

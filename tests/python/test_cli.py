@@ -200,6 +200,7 @@ def test_k_is_a_whole_number_from_1_to_100(ask: Cli, command: str, k: str) -> No
         (["--filter", "colour=red"], "RG304"),
         (["--filter", "red"], "RG304"),
         (["--filter", "{bad"], "RG304"),
+        (["--filter", '{"a":' * 20_000], "RG304"),
         (["--filter", '{"source": "handbook"}', "--filter", "source=handbook"], "RG304"),
         (["--mode", "dense"], "RG305"),
         (["--budget", "40", "--strict"], "RG502"),

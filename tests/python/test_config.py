@@ -93,6 +93,12 @@ def test_what_a_file_may_not_say(alone: Path, text: str, fact: str) -> None:
     assert error.value.hint.startswith("Did you mean tenant?") == (text.startswith("tenat"))
 
 
+def test_options_that_are_nested_too_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGRAG_EMBEDDER_OPTIONS", '{"a":' * 20_000)
+    with pytest.raises(InvalidInput, match="embedder_options is no table"):
+        Settings.load()
+
+
 def test_arguments_that_are_not_known() -> None:
     with pytest.raises(InvalidInput, match="there is no setting 'subjekt'"):
         Settings.load(subjekt="alice")
