@@ -195,9 +195,12 @@ class HttpEndpoint:
         if api_key is None:
             return {}
         # Checked here, because the HTTP library would quote a malformed header, key and all.
-        if not (api_key.isascii() and api_key.isprintable() and api_key and " " not in api_key):
+        if not isinstance(api_key, str) or not (
+            api_key.isascii() and api_key.isprintable() and api_key and " " not in api_key
+        ):
             self._refuse(
-                "the API key has characters that no header can carry", "look for a line end or a space in it"
+                "the API key is no text, or has characters that no header can carry",
+                "look for a line end or a space in it, and write it in quotes",
             )
         return {"Authorization": f"Bearer {api_key}"}
 

@@ -480,6 +480,7 @@ def test_http_goes_in_plain_to_this_machine_or_where_it_is_told() -> None:
         {"api_key": f"{KEY} x"},
         {"api_key": f"{KEY}ü"},
         {"api_key": ""},
+        {"api_key": 12345},
         {"api_key": KEY, "api_key_env": "X"},
     ],
 )
