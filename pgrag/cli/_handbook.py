@@ -214,8 +214,8 @@ def _config(server: EmbeddedServer, key: bytes, kid: str) -> str:
         "subject": "alice",
         "embedder": "wordllama",
     }
-    # JSON's strings are TOML's.
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    # JSON's strings are TOML's, but for escaped surrogate pairs: an emoji in the path would be one.
+    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in settings.items())
 
 
 def _earlier_key(server: EmbeddedServer) -> tuple[bytes, str] | None:

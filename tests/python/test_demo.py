@@ -11,13 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
 
 from pgrag import embedded
+from pgrag.cli import _handbook
 from pgrag.cli.demo import demo
+from pgrag.config import Settings
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -157,3 +160,11 @@ def test_only_what_is_kept_stays_running(again: dict[str, Any], home: Path, pgra
     assert embedded.stop(path)
     assert pgrag("demo", "--json").returncode == 0
     assert not embedded.status(path)["running"]
+
+
+def test_settings_are_toml_whatever_the_path_is(tmp_path: Path) -> None:
+    home = tmp_path / "🗂 Größe"
+    server: Any = SimpleNamespace(path=home, dsn=lambda database, user, passfile: f"dbname={database} user={user} passfile='{passfile}'")
+    (tmp_path / "pgrag.toml").write_text(_handbook._config(server, b"k" * 32, "demo"), encoding="utf-8")
+    settings = Settings.load(config=tmp_path / "pgrag.toml")
+    assert settings.dsn is not None and str(home) in settings.dsn and settings.signing_key == b"k" * 32
