@@ -257,6 +257,8 @@ class _Cluster:
         """Make the directory where there is none, refuse one that others control, pick the server's user."""
         if "\n" in str(self.root):
             raise EmbeddedError(f"{str(self.root)!r} has a line break", "give a directory without one")
+        if re.search("[\ud800-\udfff]", str(self.root)):
+            raise EmbeddedError(f"{str(self.root)!r} has bytes that are no text", "give another directory")
         if (self.root / "PG_VERSION").exists():
             raise EmbeddedError(f"{self.root} is itself a cluster", "give a directory that is to contain one")
         self.root.mkdir(mode=0o700 if os.geteuid() else 0o711, parents=True, exist_ok=True)

@@ -448,6 +448,8 @@ def test_directories_that_are_not_ours(tmp_path: Path, db: Path) -> None:
         embedded.start(db / "data")
     with pytest.raises(EmbeddedError, match="has a line break"):
         embedded.start(tmp_path / "new\nline")
+    with pytest.raises(EmbeddedError, match="has bytes that are no text"):
+        embedded.start(tmp_path / os.fsdecode(b"caf\xe9"))
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedError, match="could not be started"):
         embedded.start(tmp_path / "file")
