@@ -42,10 +42,21 @@ class CorpusTenant:
     """Group and member."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Of a key that is there twice, YAML's own would keep the last, and drop people without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(problem=f"the key {key!r:.60} is there twice")
+        return super().construct_mapping(node, deep)
+
+
 def load_corpus(path: str | Path) -> tuple[CorpusTenant, ...]:
     """The tenants that a corpus file describes. Raises InvalidInput (RG414)."""
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a safe one
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror}")
     except (yaml.YAMLError, ValueError, OverflowError, KeyError, AttributeError, RecursionError) as error:
