@@ -307,6 +307,37 @@ def by_blocks(database: Database, dice: random.Random) -> str:
     return ""
 
 
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"source": "wiki"}, {"language": "en"}, {"language": "xx"}, {"product": "tent"}, {"product": ["boat", "none"]}, {"version": "1"}, {"version": ["2", "none"]},
+    {"tags": ["new"]}, {"tags": ["old", "new"]}, {"metadata": {"team": "ops"}}, {"date_from": "2021-01-01"}, {"date_to": "2021-01-01"}, {"source": "wiki", "language": "en"}, {"source": "handbook", "language": "en"},
+)  # fmt: skip
+
+
+def by_filters(database: Database, dice: random.Random) -> str:
+    """Each kind of filter by itself, where a scope is counted, where the index is asked which revisions fit, and at another time."""
+    with closing(Hands(database)) as hands:
+        for limit in (20000, 0):
+            twin = crowded(hands, dice)
+            with scope_limit(database, limit):
+                for reader in [name for name, kind in twin.model.principals.items() if kind == "user"]:
+                    if noticed := filtered_differently(twin, reader, dice):
+                        return noticed
+    return ""
+
+
+def filtered_differently(twin: worlds.Twin, reader: str, dice: random.Random) -> str:
+    """What one reader finds behind a filter and is not what the model shows."""
+    with twin.hands.on("reader", twin.model.name, reader) as connection:
+        for which in FILTERS:
+            for at in (None, worlds.some_time(dice)):
+                asked = {"question": dice.choice(worlds.WORDS), "mode": "lexical", "k": 10, "filter": which, "threshold": 0}
+                question = worlds.Question(asked | ({"as_of": at.isoformat()} if at else {}), asked | {"phrases": [], "excluded": [], "as_of": at})
+                found = connection.execute("select pgrag.search_json(%s)", (json.dumps(question.request),)).fetchone()[0]
+                if wrong := worlds.differences(worlds.answered(twin, reader, question), found):
+                    return f"{reader}, {question.request}: {wrong[0]}"
+    return ""
+
+
 OTHER_SPACE = """
 insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
 select v.tenant_id, s.space_id, v.revision_id, v.chunk_no, '[4,3,2,1]'

@@ -23,6 +23,7 @@ import psycopg
 
 from tests.assurance.lookers import (
     by_blocks,
+    by_filters,
     by_identity,
     by_model,
     by_names,
@@ -378,8 +379,10 @@ MODEL: Looker = ("the reference model", by_model)
 BLOCKS: Looker = ("blocks and comparing", by_blocks)
 STATISTICAL: Looker = ("statistics of words", by_statistics)
 RARE: Looker = ("twin worlds by rare words", by_rare_words)
+FILTERED: Looker = ("filters", by_filters)
 SHARP: dict[str, tuple[Looker, ...]] = {
-    **dict.fromkeys(("compared_revisions", "search_blocks", "visible_row", "dense_lane", "filtered_revisions"), (BLOCKS,)),
+    **dict.fromkeys(("compared_revisions", "search_blocks", "visible_row", "dense_lane"), (BLOCKS,)),
+    "filtered_revisions": (FILTERED, BLOCKS),
     **dict.fromkeys(("estimate_df", "index_finds"), (STATISTICAL, RARE)),
 }
 """Who looks first, of whom the cheaper lookers do not reach."""
