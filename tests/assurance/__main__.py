@@ -2,7 +2,8 @@
 
 Counts add up over runs: each goes on from the seed after the last, as long as pgrag's SQL, the proof and the server's version are the
 same, and starts from nothing where they are not. Two runs may go at once. Interrupted, a run keeps what its finished batches saw, and
-gives back the seeds of the others. A batch that raises anything is a failure, and ends its proof.
+gives back the seeds of the others. A batch that raises anything is a failure, and ends its proof. A record of other SQL is kept beside
+the new one, with ``.before`` at the end of its name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from contextlib import suppress
 from datetime import date
 from functools import cache
 from pathlib import Path
+from shutil import copyfile
+from threading import Event
 from typing import Any
 
 import psycopg
@@ -36,6 +39,7 @@ from tests.assurance.proofs import PROOFS
 from tests.server import Databases, running
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+INTERRUPTED = Event()
 KEPT = 20  # failures are kept in words up to so many; they are all counted
 
 
@@ -43,7 +47,7 @@ def main() -> int:
     """Run; 1 if a case failed or a control did not."""
     options = parser().parse_args()
     for end in (signal.SIGINT, signal.SIGTERM):  # in the background too, where a shell has it ignored
-        signal.signal(end, signal.default_int_handler)
+        signal.signal(end, interrupt)
     record = Record(options.json)
     if options.list:
         for entry in record.read()["proofs"]:
@@ -89,6 +93,18 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def interrupt(*_: Any) -> None:
+    """End what is going on, and what comes after it too: raised within a callback that nobody waits for, the exception goes nowhere."""
+    INTERRUPTED.set()
+    raise KeyboardInterrupt
+
+
+def unless_interrupted() -> None:
+    """Raise what was raised already."""
+    if INTERRUPTED.is_set():
+        raise KeyboardInterrupt
+
+
 def run(proof: Proof, lab: Lab, record: Record, seconds: float) -> bool:
     """Controls first, where they have not been seen, then batches until the target or the time is reached; whether anything was wrong."""
     if reason := proof.needs():
@@ -103,6 +119,7 @@ def run(proof: Proof, lab: Lab, record: Record, seconds: float) -> bool:
     if record.entry(proof)["cases"] < proof.target:
         with proof.opened(lab) as batch:
             while record.entry(proof)["cases"] < proof.target and time.monotonic() - began < seconds:
+                unless_interrupted()
                 seed, before = record.next_seed(proof), time.monotonic()
                 try:
                     tally = batch(seed)
@@ -137,18 +154,27 @@ class Record:
         self._sql = digest(_sql.build())
         self._server = ""
 
+    def _written(self) -> dict[str, Any]:
+        with suppress(FileNotFoundError):
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+        return {}
+
     def read(self) -> dict[str, Any]:
         """What is there of this installation's SQL; an empty record where that is another."""
-        with suppress(FileNotFoundError):
-            record = json.loads(self._path.read_text(encoding="utf-8"))
-            if record["sql_sha256"] == self._sql:
-                return record
+        record = self._written()
+        if record and record["sql_sha256"] == self._sql:
+            return record
+        if record and self._server:  # this run has begun its own
+            raise SystemExit(f"{self._path}: another run counts other SQL in it")
         return {"version": pgrag.__version__, "sql_sha256": self._sql, "postgresql": "", "cpus": os.cpu_count(), "date": "", "remarks": [], "proofs": []}
 
     def on(self, server: str) -> None:
-        """Which server it is."""
-        self._server = server
+        """Which server it is; from here on the record is of this SQL."""
+        record = self._written()
+        if record and record["sql_sha256"] != self._sql:
+            copyfile(self._path, f"{self._path}.before")
         self._changed(lambda record: record.update(postgresql=server))
+        self._server = server
 
     def entry(self, proof: Proof) -> dict[str, Any]:
         """Of one proof, as far as it was made by the proof as it is and on this server; a new one otherwise."""
