@@ -280,7 +280,7 @@ def test_probes_and_retries_from_the_command_line(ask: Cli, library: Database) -
     found = ask(*about, "--probe", "whole price", "--probe", "two brakes", "--json").json
     assert {hit["document"]: hit["probe"] for hit in found["hits"]}["bicycles.md"] == 2
     assert "best by probe 2" in " ".join(ask(*about, "--probe", "price", "--probe", "two brakes", "--explain").out.split())
-    assert ask(*about, *("--probe", "x") * 5, "--json", code=1).error["code"] == "RG301"
+    assert ask(*about, *("--probe", "x") * 5, "--json", code=1).error["code"] == "RG308"
     again = ask(*about, "--retry", code=3)
     assert "asked once more and wider" in again.out
     assert "asked once more" not in ask(*about, code=3).out  # control
