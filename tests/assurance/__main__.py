@@ -127,6 +127,9 @@ def run(proof: Proof, lab: Lab, record: Record, seconds: float) -> bool:
                     record.change(proof, lambda entry, seed=seed: entry["returned"].append(seed))
                     raise
                 except Exception as error:  # whatever it is, it is not what was to be seen
+                    if INTERRUPTED.is_set():  # but what closing a connection amid a statement made of the interrupt
+                        record.change(proof, lambda entry, seed=seed: entry["returned"].append(seed))
+                        raise KeyboardInterrupt from error
                     record.add(proof, Tally(failures=[f"seed {seed}: {type(error).__name__}: {error}"]), time.monotonic() - before)
                     traceback.print_exc()
                     break
