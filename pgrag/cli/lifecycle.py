@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import jwt
 import typer
 
 import pgrag
 from pgrag.cli._output import line
-from pgrag.cli._run import WRITER, Run, command
+from pgrag.cli._run import WRITER, Run, command, unverified
 from pgrag.errors import IdentityError
 
 _LIFECYCLE = "Change"
@@ -43,13 +42,12 @@ def _changing(run: Run) -> Iterator[tuple[Any, dict[str, str]]]:
 
 
 def _kind(token: str) -> str:
-    """What the token says it is. Believed only for choosing the call: the database verifies."""
-    try:
-        return str(jwt.decode(token, options={"verify_signature": False}).get("kind"))
-    except (jwt.InvalidTokenError, UnicodeEncodeError):
+    claims = unverified(token)
+    if claims is None:
         raise IdentityError(
             "the token is not a token that pgrag understands", code="RG202", hint="pgrag token mints one."
-        ) from None
+        )
+    return str(claims.get("kind"))
 
 
 @command("activate", *WRITER, panel=_LIFECYCLE)

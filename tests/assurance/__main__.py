@@ -123,13 +123,11 @@ def run(proof: Proof, lab: Lab, record: Record, seconds: float) -> bool:
                 seed, before = record.next_seed(proof), time.monotonic()
                 try:
                     tally = batch(seed)
-                except KeyboardInterrupt:
-                    record.change(proof, lambda entry, seed=seed: entry["returned"].append(seed))
-                    raise
-                except Exception as error:  # whatever it is, it is not what was to be seen
-                    if INTERRUPTED.is_set():  # but what closing a connection amid a statement made of the interrupt
+                except (Exception, KeyboardInterrupt) as error:
+                    if INTERRUPTED.is_set():  # and closing a connection amid a statement may have made something else of it
                         record.change(proof, lambda entry, seed=seed: entry["returned"].append(seed))
                         raise KeyboardInterrupt from error
+                    # Whatever it is, it is not what was to be seen.
                     record.add(proof, Tally(failures=[f"seed {seed}: {type(error).__name__}: {error}"]), time.monotonic() - before)
                     traceback.print_exc()
                     break

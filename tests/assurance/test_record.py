@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.assurance import __main__ as runner
-from tests.assurance.proof import Tally
+from tests.assurance.proof import Lab, Tally
 from tests.assurance.proofs import PROOFS
 
 PROOF = PROOFS["timing"]
@@ -36,9 +39,22 @@ def test_a_record_of_other_sql_is_kept_and_stops_whoever_counts_in_it(tmp_path: 
     assert [entry["cases"] for entry in kept["proofs"]] == [3] and second.entry(PROOF)["cases"] == 5
 
 
-def test_an_interrupt_that_went_nowhere_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("broken", [False, True], ids=["swallowed", "another error"])
+def test_an_interrupt_ends_the_run_and_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    """Wherever it was raised: in a callback that nobody waits for, or where closing a connection made another error of it."""
     monkeypatch.setattr(runner, "INTERRUPTED", runner.Event())
+
+    def batch(seed: int) -> Tally:
+        if seed == 1:
+            with suppress(KeyboardInterrupt):
+                runner.interrupt(signal.SIGINT, None)
+            if broken:
+                raise psycopg.OperationalError("another command is already in progress")
+        return Tally(cases=1)
+
+    record = begun(tmp_path / "record.json", monkeypatch, "select 1;\n")
+    proof = replace(PROOF, target=9, controls={}, opened=lambda _: nullcontext(batch))
     with pytest.raises(KeyboardInterrupt):
-        runner.interrupt(signal.SIGINT, None)
-    with pytest.raises(KeyboardInterrupt):
-        runner.unless_interrupted()
+        runner.run(proof, Lab(None, tmp_path), record, 60)
+    entry = record.entry(proof)
+    assert (entry["cases"], entry["failed"], entry["returned"]) == ((1, 0, [1]) if broken else (2, 0, []))
