@@ -309,7 +309,8 @@ def by_blocks(database: Database, dice: random.Random) -> str:
 
 FILTERS: tuple[dict[str, Any], ...] = (
     {"source": "wiki"}, {"language": "en"}, {"language": "xx"}, {"product": "tent"}, {"product": ["boat", "none"]}, {"version": "1"}, {"version": ["2", "none"]},
-    {"tags": ["new"]}, {"tags": ["old", "new"]}, {"metadata": {"team": "ops"}}, {"date_from": "2021-01-01"}, {"date_to": "2021-01-01"}, {"source": "wiki", "language": "en"}, {"source": "handbook", "language": "en"},
+    {"tags": ["new"]}, {"tags": ["old", "new"]}, {"metadata": {"team": "ops"}}, {"date_from": "2021-01-01"}, {"date_to": "2021-01-01"},
+    {"source": "wiki", "language": "en"}, {"source": "handbook", "language": "en"},
 )  # fmt: skip
 
 
