@@ -3845,7 +3845,7 @@ begin
 end
 $$;
 
-comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, source, whether the tenant knows the subject, groups, expiry.';
+comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, source, whether its tenant knows it, groups, expiry.';
 revoke all on function pgrag.whoami from public;
 
 -- sql/functions/put_tenant.sql
@@ -5478,7 +5478,7 @@ begin
 end
 $$;
 
-comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals, purges retired spaces; says whether work remains.';
+comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces, drops blocks, folds totals, purges retired spaces; says whether work remains.';
 revoke all on function pgrag.maintain from public;
 
 -- sql/functions/calibrate.sql

@@ -161,5 +161,5 @@ begin
 end
 $$;
 
-comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces and drops the blocks of dense search, folds totals, purges retired spaces; says whether work remains.';
+comment on function pgrag.maintain is 'One bounded step of maintenance: builds, replaces, drops blocks, folds totals, purges retired spaces; says whether work remains.';
 revoke all on function pgrag.maintain from public;

@@ -20,5 +20,5 @@ begin
 end
 $$;
 
-comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, source, whether the tenant knows the subject, groups, expiry.';
+comment on function pgrag.whoami is 'The principal of this transaction, or of the token: tenant, subject, kind, source, whether its tenant knows it, groups, expiry.';
 revoke all on function pgrag.whoami from public;
