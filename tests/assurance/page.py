@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 INTRODUCTION = """# Assurance
@@ -52,11 +53,9 @@ def written(record: dict[str, Any]) -> str:
         lines.append(
             f"| {entry['proof']} ({', '.join(entry['contracts'])}) | {entry['claim']} | {entry['cases']:,} {entry['unit']} | {entry['target']:,} | {drawn} | {entry['failed']} | {by_case} | {by_draw} | {entry['seconds']:,.0f} |"
         )
-    lines += ["", "## What it was", "", "| proof | counted besides |", "|---|---|"]
+    lines += ["", "## What it was"]
     for entry in record["proofs"]:
-        counts = [f"{name} {count:,}" for name, count in entry["counts"].items()]
-        counts += [f"{name} {figure:.3f}" for name, figure in entry.get("figures", {}).items()]
-        lines.append(f"| {entry['proof']} | {'; '.join(counts) or '–'} |")
+        lines += ["", f"**{entry['proof']}**", "", *(f"- {line}" for line in counted(entry["counts"]) + measured(entry.get("figures", {})))]
     lines += ["", "## Controls", "", "Each has to fail; the number is that of the batch in which it did.", "", "| proof | the guard that was taken out | failed in batch |", "|---|---|---|"]
     lines += [f"| {entry['proof']} | {name} | {took or '**not**'} |" for entry in record["proofs"] for name, took in entry["controls"].items()]
     lines += mutants(next((entry for entry in record["proofs"] if entry["proof"] == "mutants"), None))
@@ -69,12 +68,34 @@ def written(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def counted(counts: dict[str, int]) -> list[str]:
+    """A line for each kind: `pairs, index` and `pairs, scope` are of one, what has no like is of none."""
+    kinds: dict[str, list[str]] = {}
+    for name in sorted(counts, key=lambda name: -counts[name]):
+        kind = re.match(r"of them|SQLSTATE|refused|[^,:]*?(?=[,:] | by |$)", name).group()  # type: ignore[union-attr]
+        kinds.setdefault(kind, []).append(name)
+    alone = [names[0] for names in kinds.values() if len(names) == 1]
+    lines = ["; ".join(f"{name} {counts[name]:,}" for name in alone)] if alone else []
+    return lines + [f"{kind}: " + "; ".join(f"{name.removeprefix(kind).lstrip(',: ')} {counts[name]:,}".lstrip() for name in names) for kind, names in kinds.items() if len(names) > 1]
+
+
+def measured(figures: dict[str, float]) -> list[str]:
+    """A line for each thing that was measured: `AUC, a word` and `median ms, a word` are of one."""
+    things: dict[str, list[str]] = {}
+    for name, figure in figures.items():
+        what, _, thing = name.partition(", ")
+        things.setdefault(thing, []).append(f"{what} {figure:.3f}".removesuffix(".000"))
+    return [f"{thing}: {', '.join(values)}".removeprefix(": ") for thing, values in things.items()]
+
+
 def mutants(entry: dict[str, Any] | None) -> list[str]:
     """How many guards' loss was noticed, and which was not."""
     if not entry or not entry["cases"]:
         return []
     noticed = sum(count for name, count in entry["counts"].items() if name.startswith("noticed"))
     lines = ["", "## Mutants", "",
-             f"Of {entry['cases']:,} mutants that installed, {noticed:,} were noticed ({noticed / entry['cases']:.1%}), {entry['failed']:,} were not and are under Failures. The rest, each with why it is not noticed here:", "",
-             "| mutant | why |", "|---|---|"]  # fmt: skip
-    return lines + [f"| `{name.replace('|', chr(92) + '|')}` | {why} |" for name, _, why in sorted(note.rpartition(" → ") for note in entry.get("notes", []))]
+             f"Of {entry['cases']:,} mutants that installed, {noticed:,} were noticed ({noticed / entry['cases']:.1%}), {entry['failed']:,} were not and are under Failures. The rest, by why they are not noticed here:", ""]  # fmt: skip
+    reasons: dict[str, list[str]] = {}
+    for name, _, why in sorted(note.rpartition(" → ") for note in entry.get("notes", [])):
+        reasons.setdefault(why, []).append(f"`{name}`")
+    return lines + [f"- {why} ({len(names)}): {', '.join(names)}" for why, names in sorted(reasons.items())]
