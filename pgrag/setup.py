@@ -46,6 +46,8 @@ class _Loader(yaml.SafeLoader):
     """Of a key that is there twice, YAML's own would keep the last, and drop people without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        if not isinstance(node, yaml.MappingNode):  # !!set [a]
+            return super().construct_mapping(node, deep)  # which refuses it
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         for key in keys:
             if keys.count(key) > 1:

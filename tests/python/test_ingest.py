@@ -813,6 +813,7 @@ def test_the_handbook(database: Database) -> None:
     [
         ("[", "is not YAML"),
         (r'tenants: "\UFFFFFFFF"', "is not YAML"),
+        ("tenants: !!set [a]", "is not YAML: expected a mapping node"),
         ("tenants: [{tenant: a, users: [alice], users: [bob]}]", "the key 'users' is there twice"),
         ("- 1", "the file is not a mapping"),
         ("tenant: []", "the file has a key 'tenant' that is not known"),
