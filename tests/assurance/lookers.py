@@ -339,6 +339,30 @@ def filtered_differently(twin: worlds.Twin, reader: str, dice: random.Random) ->
     return ""
 
 
+def by_exclusions(database: Database, dice: random.Random) -> str:
+    """What a question excludes takes no place among few candidates, in scopes that are listed and by the index."""
+    with closing(Hands(database)) as hands:
+        for limit in (20000, 0):
+            twin = crowded(hands, dice)
+            with scope_limit(database, limit):
+                for reader in [name for name, kind in twin.model.principals.items() if kind == "user"]:
+                    if noticed := excluded_differently(twin, reader, dice):
+                        return noticed
+    return ""
+
+
+def excluded_differently(twin: worlds.Twin, reader: str, dice: random.Random) -> str:
+    """What one reader finds of one word without another, and the model does not."""
+    with twin.hands.on("reader", twin.model.name, reader) as connection:
+        for word, unwanted in (dice.sample(worlds.WORDS, 2) for _ in range(20)):
+            few = {"mode": "lexical", "k": 2, "candidates": 2, "threshold": 0}
+            question = worlds.Question({"question": f"{word} -{unwanted}"} | few, {"question": word, "phrases": [], "excluded": [unwanted]} | few)
+            found = connection.execute("select pgrag.search_json(%s)", (json.dumps(question.request),)).fetchone()[0]
+            if wrong := worlds.differences(worlds.answered(twin, reader, question), found):
+                return f"{reader}, {question.request}: {wrong[0]}"
+    return ""
+
+
 OTHER_SPACE = """
 insert into pgrag_data.chunk_vec (tenant_id, space_id, revision_id, chunk_no, embedding)
 select v.tenant_id, s.space_id, v.revision_id, v.chunk_no, '[4,3,2,1]'

@@ -23,6 +23,7 @@ import psycopg
 
 from tests.assurance.lookers import (
     by_blocks,
+    by_exclusions,
     by_filters,
     by_identity,
     by_model,
@@ -380,9 +381,11 @@ BLOCKS: Looker = ("blocks and comparing", by_blocks)
 STATISTICAL: Looker = ("statistics of words", by_statistics)
 RARE: Looker = ("twin worlds by rare words", by_rare_words)
 FILTERED: Looker = ("filters", by_filters)
+EXCLUDING: Looker = ("exclusions", by_exclusions)
 SHARP: dict[str, tuple[Looker, ...]] = {
     **dict.fromkeys(("compared_revisions", "search_blocks", "visible_row", "dense_lane"), (BLOCKS,)),
     "filtered_revisions": (FILTERED, BLOCKS),
+    "lexical_lane": (EXCLUDING,),
     **dict.fromkeys(("estimate_df", "index_finds"), (STATISTICAL, RARE)),
 }
 """Who looks first, of whom the cheaper lookers do not reach."""
