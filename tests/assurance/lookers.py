@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -315,51 +315,40 @@ FILTERS: tuple[dict[str, Any], ...] = (
 
 
 def by_filters(database: Database, dice: random.Random) -> str:
-    """Each kind of filter by itself, where a scope is counted, where the index is asked which revisions fit, and at another time."""
-    with closing(Hands(database)) as hands:
-        for limit in (20000, 0):
-            twin = crowded(hands, dice)
-            with scope_limit(database, limit):
-                for reader in [name for name, kind in twin.model.principals.items() if kind == "user"]:
-                    if noticed := filtered_differently(twin, reader, dice):
-                        return noticed
-    return ""
+    """Each kind of filter by itself, now and at another time."""
 
-
-def filtered_differently(twin: worlds.Twin, reader: str, dice: random.Random) -> str:
-    """What one reader finds behind a filter and is not what the model shows."""
-    with twin.hands.on("reader", twin.model.name, reader) as connection:
+    def questions() -> Iterator[worlds.Question]:
         for which in FILTERS:
             for at in (None, worlds.some_time(dice)):
                 asked = {"question": dice.choice(worlds.WORDS), "mode": "lexical", "k": 10, "filter": which, "threshold": 0}
-                question = worlds.Question(asked | ({"as_of": at.isoformat()} if at else {}), asked | {"phrases": [], "excluded": [], "as_of": at})
-                found = connection.execute("select pgrag.search_json(%s)", (json.dumps(question.request),)).fetchone()[0]
-                if wrong := worlds.differences(worlds.answered(twin, reader, question), found):
-                    return f"{reader}, {question.request}: {wrong[0]}"
-    return ""
+                yield worlds.Question(asked | ({"as_of": at.isoformat()} if at else {}), asked | {"phrases": [], "excluded": [], "as_of": at})
+
+    return found_otherwise(database, dice, questions)
 
 
 def by_exclusions(database: Database, dice: random.Random) -> str:
-    """What a question excludes takes no place among few candidates, in scopes that are listed and by the index."""
+    """What a question excludes takes no place among few candidates: chance asks for as few as that too seldom."""
+
+    def questions() -> Iterator[worlds.Question]:
+        for word, unwanted in (dice.sample(worlds.WORDS, 2) for _ in range(20)):
+            few = {"mode": "lexical", "k": 2, "candidates": 2, "threshold": 0}
+            yield worlds.Question({"question": f"{word} -{unwanted}"} | few, {"question": word, "phrases": [], "excluded": [unwanted]} | few)
+
+    return found_otherwise(database, dice, questions)
+
+
+def found_otherwise(database: Database, dice: random.Random, questions: Callable[[], Iterator[worlds.Question]]) -> str:
+    """What some reader finds and the model does not, where a scope is counted and where the index is asked."""
     with closing(Hands(database)) as hands:
         for limit in (20000, 0):
             twin = crowded(hands, dice)
             with scope_limit(database, limit):
                 for reader in [name for name, kind in twin.model.principals.items() if kind == "user"]:
-                    if noticed := excluded_differently(twin, reader, dice):
-                        return noticed
-    return ""
-
-
-def excluded_differently(twin: worlds.Twin, reader: str, dice: random.Random) -> str:
-    """What one reader finds of one word without another, and the model does not."""
-    with twin.hands.on("reader", twin.model.name, reader) as connection:
-        for word, unwanted in (dice.sample(worlds.WORDS, 2) for _ in range(20)):
-            few = {"mode": "lexical", "k": 2, "candidates": 2, "threshold": 0}
-            question = worlds.Question({"question": f"{word} -{unwanted}"} | few, {"question": word, "phrases": [], "excluded": [unwanted]} | few)
-            found = connection.execute("select pgrag.search_json(%s)", (json.dumps(question.request),)).fetchone()[0]
-            if wrong := worlds.differences(worlds.answered(twin, reader, question), found):
-                return f"{reader}, {question.request}: {wrong[0]}"
+                    with twin.hands.on("reader", twin.model.name, reader) as connection:
+                        for question in questions():
+                            found = connection.execute("select pgrag.search_json(%s)", (json.dumps(question.request),)).fetchone()[0]
+                            if wrong := worlds.differences(worlds.answered(twin, reader, question), found):
+                                return f"{reader}, {question.request}: {wrong[0]}"
     return ""
 
 

@@ -40,7 +40,7 @@ def written(record: dict[str, Any]) -> str:
     """The page."""
     lines = [
         INTRODUCTION,
-        f"Version {record['version']}, its SQL with SHA-256 `{record['sql_sha256'][:16]}…`, PostgreSQL {record['postgresql']}, {record['cpus']} processors, {record['date']}.",
+        f"Version {record['version']}, its SQL without comments with SHA-256 `{record['sql_sha256'][:16]}…`, PostgreSQL {record['postgresql']}, {record['cpus']} processors, {record['date']}.",
         "",
         "## What was tried",
         "",
